@@ -1,0 +1,377 @@
+package shardedlist
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+)
+
+// BLPop removes the leftmost element and returns it, waiting for one while the list is empty: BLPOP. It waits for as long
+// as timeout, in milliseconds at the finest, or for ever if that is 0, and returns redis.Nil when the time is up.
+//
+// A cancelled ctx ends the wait within a round trip to the server, with the error of ctx. No element is lost by it: one
+// that was on its way is returned in spite of the cancellation, or given to another caller, or, from a server that does
+// not answer in time, put back to the end it came from as soon as it comes.
+//
+// However many goroutines wait, they use one connection for each end of the list, and are served in the order they came.
+// A goroutine of this package runs while there are any. A pop that finds an element costs O(1).
+//
+// It returns ErrNegativeTimeout, with nothing sent, and otherwise the errors of LPop. After a failed connection the wait is
+// resumed, as often as go-redis repeats a command, and may so lose an element as BLPOP does.
+func (l *ShardedList) BLPop(ctx context.Context, timeout time.Duration) (string, error) {
+	value, err := l.left.pop(ctx, timeout)
+	return value, l.wrap("blpop", err)
+}
+
+// BRPop is BLPop at the right end: BRPOP.
+func (l *ShardedList) BRPop(ctx context.Context, timeout time.Duration) (string, error) {
+	value, err := l.right.pop(ctx, timeout)
+	return value, l.wrap("brpop", err)
+}
+
+const (
+	// maxWoken bounds the elements that one pop takes for the callers waiting.
+	maxWoken = 1024
+	// maxSlice bounds how long one BLPOP on the bell lasts, and so how long a wake-up that a crashed client took with it
+	// can go unnoticed.
+	maxSlice = 2 * time.Second
+	// serverFirst is how much later than the server's a caller's own clock strikes: mostly the server's word comes first.
+	serverFirst = 5 * time.Millisecond
+	// leaveGrace is how long a caller who gives up waits to hear whether an element was already taken for it. It matters
+	// only when the server does not answer.
+	leaveGrace = 250 * time.Millisecond
+	// releaseLife is how long the key that releases a blocked consumer stays, should nobody take it.
+	releaseLife = 10 * time.Second
+	// maxReconnects is how often a wait is resumed after a failed connection before its callers hear of it.
+	maxReconnects = 3
+)
+
+// waiters are the callers of this process that are blocked on one end of the list. While there are any, one goroutine
+// serves them: it pops as many elements as there are callers, hands them out, and when the list is empty blocks on the
+// bell. That is one pipeline, BLPOP and the pop behind it, which runs on the server the moment the BLPOP ends.
+type waiters struct {
+	// Fixed by init.
+	list *ShardedList
+	end  side
+
+	mu      sync.Mutex
+	waiting list.List // of *waiter, in the order they came
+	leaving list.List // of *waiter: given up, but an element may be on its way to them
+	serving bool      // the goroutine runs
+	asked   int       // the elements that the pop in flight may bring
+	release string    // the key that releases the pop in flight, if it is blocked and not yet released
+	kept    []string  // elements that had no taker and could not be put back, for the next callers
+}
+
+// waiter is one blocked caller.
+type waiter struct {
+	deadline time.Time    // zero: none
+	outcome  chan outcome // receives once
+	settled  bool         // the outcome is sent
+	tried    bool         // a pop has been sent on its behalf
+	reason   error        // why it is leaving
+	place    *list.Element
+}
+
+type outcome struct {
+	value string
+	err   error
+}
+
+func (w *waiter) settle(value string, err error) {
+	w.settled = true
+	w.outcome <- outcome{value, err}
+}
+
+func (q *waiters) init(l *ShardedList, end side) { q.list, q.end = l, end }
+
+// pop waits for an element.
+func (q *waiters) pop(ctx context.Context, timeout time.Duration) (string, error) {
+	if timeout < 0 {
+		return "", ErrNegativeTimeout
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	w := q.join(timeout)
+	var timeUp <-chan time.Time
+	if timeout > 0 {
+		timer := time.NewTimer(timeout + serverFirst)
+		defer timer.Stop()
+		timeUp = timer.C
+	}
+	select {
+	case o := <-w.outcome:
+		return o.value, o.err
+	case <-ctx.Done():
+		return q.leave(w, ctx.Err())
+	case <-timeUp:
+		value, err := q.leave(w, redis.Nil)
+		if err == redis.Nil && !w.tried {
+			return q.list.popOne(ctx, q.end) // as Redis, which looks at the list however short the timeout
+		}
+		return value, err
+	}
+}
+
+func (q *waiters) join(timeout time.Duration) *waiter {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w := &waiter{outcome: make(chan outcome, 1)}
+	if timeout > 0 {
+		w.deadline = time.Now().Add(timeout)
+	}
+	if len(q.kept) > 0 {
+		w.settle(q.kept[0], nil)
+		q.kept = q.kept[1:]
+		return w
+	}
+	w.place = q.waiting.PushBack(w)
+	if !q.serving {
+		q.serving = true
+		go q.serve()
+	}
+	return w
+}
+
+// leave takes a caller out who gives up, and returns the reason, unless an element has been taken for it. Where the pop in
+// flight may bring more elements than others are there to take, it is released, and the caller hears what it brought.
+func (q *waiters) leave(w *waiter, reason error) (string, error) {
+	q.mu.Lock()
+	if !w.settled {
+		q.waiting.Remove(w.place)
+		if q.asked <= q.waiting.Len() {
+			q.mu.Unlock()
+			return "", reason
+		}
+		w.reason = reason
+		w.place = q.leaving.PushBack(w)
+		if q.release != "" {
+			go q.list.release(q.release)
+			q.release = ""
+		}
+	}
+	q.mu.Unlock()
+
+	grace := time.NewTimer(leaveGrace)
+	defer grace.Stop()
+	select {
+	case o := <-w.outcome:
+		return o.value, o.err
+	case <-grace.C:
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.settled {
+		o := <-w.outcome
+		return o.value, o.err
+	}
+	q.leaving.Remove(w.place)
+	return "", reason
+}
+
+// serve runs while callers wait.
+func (q *waiters) serve() {
+	armed := false // the list was empty, and the next push will ring
+	var failures failures
+	for {
+		round, ok := q.begin(armed)
+		if !ok {
+			return
+		}
+		values, err := q.take(round)
+		armed = err == nil && len(values) < round.ask
+		pause, final := failures.count(err)
+		q.deliver(values, final)
+		time.Sleep(pause)
+	}
+}
+
+// round is one attempt to pop.
+type round struct {
+	ask     int           // elements, one a caller
+	release string        // the key to watch beside the bell; empty: do not block
+	slice   time.Duration // how long to block
+}
+
+// begin sets up the next round, or reports that nobody waits and the goroutine is to end.
+func (q *waiters) begin(armed bool) (round, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting.Len() == 0 {
+		q.serving = false
+		return round{}, false
+	}
+	for e := q.waiting.Back(); e != nil && !e.Value.(*waiter).tried; e = e.Prev() {
+		e.Value.(*waiter).tried = true
+	}
+	q.asked = min(q.waiting.Len(), maxWoken)
+	if !armed {
+		return round{ask: q.asked}, true
+	}
+	q.release = q.list.keys.release(uuid.NewString())
+	return round{q.asked, q.release, q.slice()}, true
+}
+
+// slice is how long the next BLPOP may last: until the first caller's time is up, and well within the time after which
+// go-redis takes the connection for dead.
+func (q *waiters) slice() time.Duration {
+	slice := maxSlice
+	if timeout := readTimeout(q.list.rdb); timeout > 0 {
+		slice = min(slice, timeout/2)
+	}
+	now := time.Now()
+	for e := q.waiting.Front(); e != nil; e = e.Next() {
+		if deadline := e.Value.(*waiter).deadline; !deadline.IsZero() {
+			slice = min(slice, deadline.Sub(now))
+		}
+	}
+	return max(slice, time.Millisecond) // BLPOP takes 0 for ever
+}
+
+func readTimeout(rdb redis.UniversalClient) time.Duration {
+	switch rdb := rdb.(type) {
+	case *redis.Client:
+		return rdb.Options().ReadTimeout
+	case *redis.ClusterClient:
+		return rdb.Options().ReadTimeout
+	case *redis.Ring:
+		return rdb.Options().ReadTimeout
+	}
+	return time.Second
+}
+
+// take pops, after blocking if the round says so. It can return both elements and an error.
+func (q *waiters) take(r round) ([]string, error) {
+	ctx := context.Background()
+	args := []any{string(q.end), r.ask, string(waitFirst)}
+	if r.release == "" {
+		return elements(popScript.Run(ctx, q.list.rdb, []string{q.list.keys.meta}, args...).Result())
+	}
+	values, err := q.block(ctx, r)
+	if err != nil && isPassing(err) && values == nil {
+		// While the slot is moving, the bell and the release key cannot be read, but elements may still be there.
+		args[2] = string(dontWait)
+		values, _ = elements(popScript.Run(ctx, q.list.rdb, []string{q.list.keys.meta}, args...).Result())
+	}
+	return values, err
+}
+
+// block sends the pipeline: BLPOP on the bell and on the release key, and the pop behind it.
+func (q *waiters) block(ctx context.Context, r round) ([]string, error) {
+	keys := []string{q.list.keys.meta}
+	args := []any{string(q.end), r.ask, string(waitWoken), r.release}
+	seconds := strconv.FormatFloat(r.slice.Seconds(), 'f', 3, 64)
+	wait := unrepeated{redis.NewCmd(ctx, "blpop", q.list.keys.bell, r.release, seconds)}
+	pop := unrepeated{redis.NewCmd(ctx, "evalsha", popScript.Hash(), 1, keys[0], args[0], args[1], args[2], args[3])}
+
+	pipe := q.list.rdb.Pipeline()
+	_ = pipe.Process(ctx, wait)
+	_ = pipe.Process(ctx, pop)
+	_, _ = pipe.Exec(ctx) // each command has its own error
+
+	reply, err := pop.Result()
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		reply, err = popScript.Eval(ctx, q.list.rdb, keys, args...).Result()
+	}
+	values, err := elements(reply, err)
+	if waitErr := wait.Err(); err == nil && waitErr != redis.Nil {
+		err = waitErr
+	}
+	return values, err
+}
+
+// unrepeated is a command that go-redis does not repeat: it repeats a whole pipeline if the first command fails, though the
+// second may have popped.
+type unrepeated struct{ *redis.Cmd }
+
+func (unrepeated) NoRetry() bool { return true }
+
+// release ends a blocked BLPOP from outside. If it fails, the BLPOP ends with its slice.
+func (l *ShardedList) release(key string) {
+	_ = releaseScript.Run(context.Background(), l.rdb, []string{key}, releaseLife.Milliseconds()).Err()
+}
+
+// deliver ends a round: it hands the elements to those who wait, then to those who are leaving, and settles all whose wait
+// is over.
+func (q *waiters) deliver(values []string, err error) {
+	surplus := q.hand(values, typed(err))
+	if len(surplus) == 0 {
+		return
+	}
+	slices.Reverse(surplus) // the one popped last goes back first
+	back := make([]any, len(surplus))
+	for i, value := range surplus {
+		back[i] = value
+	}
+	if _, err := q.list.push(context.Background(), q.end, back); err != nil {
+		q.mu.Lock()
+		slices.Reverse(surplus)
+		q.kept = append(q.kept, surplus...)
+		q.mu.Unlock()
+	}
+}
+
+func (q *waiters) hand(values []string, err error) (surplus []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.asked, q.release = 0, ""
+	for len(values) > 0 && q.waiting.Len()+q.leaving.Len() > 0 {
+		from := &q.waiting
+		if from.Len() == 0 {
+			from = &q.leaving
+		}
+		from.Remove(from.Front()).(*waiter).settle(values[0], nil)
+		values = values[1:]
+	}
+	for q.leaving.Len() > 0 {
+		w := q.leaving.Remove(q.leaving.Front()).(*waiter)
+		w.settle("", w.reason)
+	}
+	now := time.Now()
+	for e := q.waiting.Front(); e != nil; {
+		w, next := e.Value.(*waiter), e.Next()
+		switch {
+		case err != nil:
+			w.settle("", err)
+			q.waiting.Remove(e)
+		case w.tried && !w.deadline.IsZero() && !w.deadline.After(now):
+			w.settle("", redis.Nil)
+			q.waiting.Remove(e)
+		}
+		e = next
+	}
+	return values
+}
+
+// failures decides what becomes of a round that failed: waiting callers should not hear of what will pass.
+type failures struct {
+	number int
+	since  time.Time
+}
+
+// count returns how long to pause before the next round, and the error that the callers are to get, if any.
+func (f *failures) count(err error) (pause time.Duration, final error) {
+	if err == nil {
+		*f = failures{}
+		return 0, nil
+	}
+	if f.number == 0 {
+		f.since = time.Now()
+	}
+	f.number++
+	switch {
+	case isPassing(err) && time.Since(f.since) < retryFor,
+		!isReply(err) && !errors.Is(err, redis.ErrClosed) && f.number <= maxReconnects:
+		return backoff(f.number), nil
+	}
+	*f = failures{}
+	return 0, err
+}

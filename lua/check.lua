@@ -1,0 +1,73 @@
+-- Looks for breaches of the list's invariants, a bounded number of shards at a time.
+--
+-- KEYS  1 meta
+-- ARGV  1 the id of the shard to go on from ('' at the beginning), 2… ids that should belong to no shard
+-- Reply the id to go on from ('' at the end), then the breaches in words
+-- Cost  O(1): at most STEP shards.
+
+local STEP = 1000
+local list, problem = open()
+if problem then
+  return problem
+end
+local reply = { '' }
+local function breach(...)
+  reply[#reply + 1] = table.concat({ ... })
+end
+
+for i = 2, #ARGV do
+  local id = tonumber(ARGV[i])
+  local live = id >= list.first and id <= list.last
+  local unswept = list.lo and id >= list.lo and id <= list.hi
+  if not live and not unswept and redis.call('EXISTS', PREFIX .. id) == 1 then
+    breach('shard ', id, ' exists outside ', list.first, '..', list.last)
+  end
+end
+
+local bell = redis.pcall('LLEN', BELL)
+if type(bell) == 'table' then
+  breach('the bell is not a list')
+elseif bell > 1 then
+  breach('the bell holds ', bell, ' dummies')
+elseif bell == 1 and redis.call('PTTL', BELL) < 0 then
+  breach('the bell never expires')
+end
+
+local life = redis.call('PTTL', META)
+if is_empty(list) then
+  if list.first ~= list.last + 1 then
+    breach('first ', list.first, ' is beyond last ', list.last)
+  end
+  if life == -1 and not list.lo then
+    breach('the meta of an empty list never expires')
+  end
+  return reply
+end
+if life >= 0 then
+  breach('the meta of a list with elements expires')
+end
+if list.armed then
+  breach('a list with elements is armed')
+end
+if not list.cap or list.cap < 1 then
+  breach('the capacity is ', tostring(list.cap))
+  return reply
+end
+
+local from = math.max(tonumber(ARGV[1]) or list.first, list.first)
+local to = math.min(from + STEP - 1, list.last)
+for id = from, to do
+  local size = redis.pcall('LLEN', PREFIX .. id)
+  local at_end = id == list.first or id == list.last
+  if type(size) == 'table' then
+    breach('shard ', id, ' is not a list')
+  elseif size == 0 then
+    breach('shard ', id, ' is missing')
+  elseif size > list.cap or (size < list.cap and not at_end) then
+    breach('shard ', id, ' holds ', size, ' elements, the capacity is ', list.cap)
+  end
+end
+if to < list.last then
+  reply[1] = tostring(to + 1)
+end
+return reply

@@ -1,0 +1,28 @@
+-- The element at an index, as LINDEX.
+--
+-- KEYS  1 meta
+-- ARGV  1 the index, from 0, or from the right end if negative
+-- Reply the element, or nil if there is none at that index
+-- Cost  O(1) in the number of shards, O(capacity) within one.
+
+local list, problem = open()
+if problem then
+  return problem
+end
+local head, tail, length = measure(list)
+if not head then
+  return tail
+end
+local index = tonumber(ARGV[1])
+if index < 0 then
+  index = index + length
+end
+if index < 0 or index >= length then
+  return false
+end
+local id = list.first
+if index >= head then
+  id = id + 1 + math.floor((index - head) / list.cap)
+  index = (index - head) % list.cap
+end
+return redis.call('LINDEX', PREFIX .. id, index) or missing(id)

@@ -1,0 +1,131 @@
+-- What every operation shares. This file is put in front of each script.
+--
+-- A list is a small hash, meta, and the shards it points to. Meta's fields:
+--   layout       the version of this layout; a script refuses one it does not know
+--   first, last  the ids of the end shards; first = last + 1 says the list is empty
+--   cap          elements in a full shard, fixed while the list is not empty
+--   armed        '1' when somebody waits on the bell; only ever set on an empty list
+--   lo, hi       ids that a Del left to unlink, those of live shards excepted
+--
+-- KEYS[1] is meta. The other keys share its hash tag, so on a cluster they are on the same node, unless their slot
+-- is moving: then a key may be away, and Redis answers an access to it with an error or, on the node that is
+-- receiving the slot, takes it for absent. Redis does not roll a script back. Hence the rule of all these scripts:
+-- read every key that will be written, and find every shard that must exist, before the first write.
+--
+-- Over maxmemory Redis refuses commands that may grow the data set (HSET, RPUSH), though only until a script has
+-- written. Hence the second rule: what must work then (pops, Del) writes first with a command that never grows.
+
+local META = KEYS[1]
+local PREFIX = string.sub(META, 1, -5) -- without 'meta'
+local BELL = PREFIX .. 'bell'
+local LAYOUT = '1'
+local IDLE_MS = 30000 -- how long the keys of an empty list may stay
+local SWEEP_STEP = 100 -- shards that an operation unlinks for an unfinished Del
+local UNPACK_MAX = 1000 -- values that Lua may unpack at once
+
+-- open reads meta. It returns the list's state, or nil and the error to reply with. A list that does not exist is empty.
+local function open()
+  local m = redis.call('HMGET', META, 'layout', 'first', 'last', 'cap', 'armed', 'lo', 'hi')
+  local first, last = tonumber(m[2]), tonumber(m[3])
+  if m[1] == LAYOUT and first and last then
+    return { first = first, last = last, cap = tonumber(m[4]), armed = m[5] == '1', lo = tonumber(m[6]), hi = tonumber(m[7]) }
+  end
+  if m[1] == LAYOUT then
+    return nil, redis.error_reply('BROKENLIST ' .. META .. ' has no pointers')
+  end
+  if m[1] then
+    return nil, redis.error_reply('BADLAYOUT ' .. META .. ' has layout ' .. m[1] .. ', this client knows ' .. LAYOUT)
+  end
+  if redis.call('EXISTS', META) == 1 then
+    return nil, redis.error_reply('BADLAYOUT ' .. META .. ' is a hash that belongs to no list')
+  end
+  return { first = 0, last = -1, armed = false }
+end
+
+local function is_empty(list)
+  return list.first > list.last
+end
+
+-- missing is the error for a shard that the pointers promise and that is not there: on its way between two nodes, which
+-- an access together with another key tells, or gone.
+local function missing(id)
+  local seen = redis.pcall('EXISTS', META, PREFIX .. id)
+  if type(seen) == 'table' then
+    return redis.error_reply('TRYAGAIN shard ' .. PREFIX .. id .. ' is moving to another node')
+  end
+  return redis.error_reply('BROKENLIST shard ' .. PREFIX .. id .. ' is missing')
+end
+
+-- measure returns how many elements the first shard, the last shard and the list hold, or nil and the error.
+local function measure(list)
+  if is_empty(list) then
+    return 0, 0, 0
+  end
+  local head = redis.call('LLEN', PREFIX .. list.first)
+  if head == 0 then
+    return nil, missing(list.first)
+  end
+  if list.first == list.last then
+    return head, head, head
+  end
+  local tail = redis.call('LLEN', PREFIX .. list.last)
+  if tail == 0 then
+    return nil, missing(list.last)
+  end
+  return head, tail, head + tail + (list.last - list.first - 1) * list.cap
+end
+
+-- ring puts one dummy into the bell, where there is never more than one. The caller has read the bell and has written.
+local function ring()
+  if redis.call('RPUSH', BELL, '1') > 1 then
+    redis.call('LPOP', BELL)
+  end
+  redis.call('PEXPIRE', BELL, IDLE_MS)
+end
+
+-- arm asks the next push into the empty list to ring, and drops old dummies. The caller has read the bell.
+local function arm(list)
+  redis.call('DEL', BELL)
+  redis.call('HSET', META, 'layout', LAYOUT, 'first', list.first, 'last', list.last, 'armed', 1)
+  if not list.lo then
+    redis.call('PEXPIRE', META, IDLE_MS)
+  end
+end
+
+-- sweep unlinks up to SWEEP_STEP shards that a Del left, none of them live, and keeps account of it in meta. Where the
+-- slot is moving it stops: a shard that is away must not be taken for swept.
+local function sweep(list)
+  if not list.lo then
+    return
+  end
+  local id, stop = list.lo, list.lo + SWEEP_STEP
+  while id <= list.hi and id < stop do
+    if id >= list.first and id <= list.last then
+      stop = stop + list.last + 1 - id
+      id = list.last + 1
+    else
+      local seen = redis.pcall('EXISTS', META, PREFIX .. id)
+      if type(seen) == 'table' then
+        break
+      end
+      if seen == 2 then
+        redis.call('UNLINK', PREFIX .. id)
+      end
+      id = id + 1
+    end
+  end
+  if id <= list.hi then
+    list.lo = id
+    redis.call('HSET', META, 'lo', id)
+    return
+  end
+  list.lo, list.hi = nil, nil
+  if not is_empty(list) then
+    redis.call('HDEL', META, 'lo', 'hi')
+  elseif list.armed then
+    redis.call('HDEL', META, 'lo', 'hi')
+    redis.call('PEXPIRE', META, IDLE_MS)
+  else
+    redis.call('DEL', META)
+  end
+end

@@ -1,0 +1,12 @@
+-- The length of the list, as LLEN.
+--
+-- KEYS  1 meta
+-- Reply the length
+-- Cost  O(1): all shards between the ends are full.
+
+local list, problem = open()
+if problem then
+  return problem
+end
+local head, tail, length = measure(list)
+return head and length or tail

@@ -1,0 +1,96 @@
+-- Pushes values onto one end, all of them or none, as LPUSH and RPUSH do.
+--
+-- KEYS  1 meta
+-- ARGV  1 'L' or 'R', 2 the capacity if this push creates the list, 3… the values
+-- Reply the length of the list, or an error that left everything as it was
+-- Cost  O(values). A value that fits its shard takes three calls, two while the list is one shard.
+--
+-- Safe because every key is read before the first write, and because that write may grow the data set, so that a full
+-- server refuses it with nothing changed.
+
+local list, problem = open()
+if problem then
+  return problem
+end
+local left = ARGV[1] == 'L'
+local PUSH = left and 'LPUSH' or 'RPUSH'
+local VALUES = 3
+local count = #ARGV - VALUES + 1
+local was_empty = is_empty(list)
+
+-- One value: push it and look at the size the reply tells, which saves asking before. A full shard gives it back.
+if count == 1 and not was_empty and not list.lo then
+  local near = left and list.first or list.last
+  local length = 0
+  if list.first ~= list.last then
+    local far = left and list.last or list.first
+    length = redis.call('LLEN', PREFIX .. far)
+    if length == 0 then
+      return missing(far)
+    end
+    length = length + (list.last - list.first - 1) * list.cap
+  end
+  local size = redis.call(PUSH .. 'X', PREFIX .. near, ARGV[VALUES])
+  if size == 0 then
+    return missing(near)
+  end
+  if size <= list.cap then
+    return length + size
+  end
+  redis.call(left and 'LPOP' or 'RPOP', PREFIX .. near)
+end
+
+-- Look: how much room the end shard has, and that the shards after it may be made.
+local head, tail, length = measure(list)
+if not head then
+  return tail
+end
+local cap = list.cap
+local room = 0
+if was_empty then
+  cap = tonumber(ARGV[2])
+else
+  room = cap - (left and head or tail)
+end
+local step = left and -1 or 1
+local near = left and list.first or list.last
+local made = math.max(0, math.ceil((count - room) / cap))
+local stale = {}
+for i = 1, made do
+  local id = near + i * step
+  if redis.call('LLEN', PREFIX .. id) > 0 then
+    stale[#stale + 1] = id
+  end
+  if list.lo and type(redis.pcall('EXISTS', META, PREFIX .. id)) == 'table' then
+    return missing(id) -- a stale shard of that id may still be on another node
+  end
+end
+if list.armed then
+  redis.call('LLEN', BELL)
+end
+
+-- Write: the pointers, then the values.
+if made > 0 then
+  list.first = left and list.first - made or list.first
+  list.last = left and list.last or list.last + made
+  redis.call('HSET', META, 'layout', LAYOUT, 'first', list.first, 'last', list.last, 'cap', cap, 'armed', 0)
+  for _, id in ipairs(stale) do
+    redis.call('UNLINK', PREFIX .. id)
+  end
+end
+local from = VALUES
+for i = 0, made do
+  local to = math.min(#ARGV, from + (i == 0 and room or cap) - 1)
+  for k = from, to, UNPACK_MAX do
+    redis.call(PUSH, PREFIX .. (near + i * step), unpack(ARGV, k, math.min(to, k + UNPACK_MAX - 1)))
+  end
+  from = to + 1
+end
+if was_empty then
+  redis.call('PERSIST', META)
+end
+if list.armed then
+  ring()
+end
+sweep(list)
+return length + count

@@ -1,0 +1,120 @@
+package shardedlist
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// maxCallPops is the number of elements above which a count-pop is done in several atomic parts.
+const maxCallPops = 1 << 18
+
+// LPop removes the leftmost element and returns it: LPOP. It returns redis.Nil if the list is empty.
+//
+// It costs O(1), and works on a server whose memory is full. It returns ErrWrongType or ErrLayout for a list that is not
+// one of ours, and the server's own errors, with nothing changed. After a failed connection, go-redis repeats the pop up
+// to Options.MaxRetries times, as it does LPOP, and may so lose an element.
+func (l *ShardedList) LPop(ctx context.Context) (string, error) {
+	value, err := l.popOne(ctx, left)
+	return value, l.wrap("lpop", err)
+}
+
+// RPop is LPop at the right end: RPOP.
+func (l *ShardedList) RPop(ctx context.Context) (string, error) {
+	value, err := l.popOne(ctx, right)
+	return value, l.wrap("rpop", err)
+}
+
+// LPopCount removes up to count elements from the left end and returns them in the order they are popped: LPOP with a
+// count. It returns redis.Nil if the list is empty, and no elements for a count of 0 if it is not.
+//
+// It is atomic, whatever number of shards the elements come from, and costs O(count). A count above 262,144 is split into
+// atomic parts of that size; an error then comes with the elements of the parts that were popped. It returns
+// ErrNegativeCount, with nothing sent, and otherwise the errors of LPop.
+func (l *ShardedList) LPopCount(ctx context.Context, count int) ([]string, error) {
+	values, err := l.popCount(ctx, left, count)
+	return values, l.wrap("lpop", err)
+}
+
+// RPopCount is LPopCount at the right end, the rightmost element first: RPOP with a count.
+func (l *ShardedList) RPopCount(ctx context.Context, count int) ([]string, error) {
+	values, err := l.popCount(ctx, right, count)
+	return values, l.wrap("rpop", err)
+}
+
+func (l *ShardedList) popOne(ctx context.Context, end side) (string, error) {
+	values, err := l.pop(ctx, end, 1, dontWait)
+	if err != nil {
+		return "", err
+	}
+	if len(values) == 0 {
+		return "", redis.Nil
+	}
+	return values[0], nil
+}
+
+func (l *ShardedList) popCount(ctx context.Context, end side, count int) ([]string, error) {
+	if count < 0 {
+		return nil, ErrNegativeCount
+	}
+	if count == 0 {
+		length, err := l.length(ctx)
+		if err == nil && length == 0 {
+			err = redis.Nil
+		}
+		return []string{}, err
+	}
+	var popped []string
+	for len(popped) < count {
+		part := min(count-len(popped), maxCallPops)
+		values, err := l.pop(ctx, end, part, dontWait)
+		popped = append(popped, values...)
+		if err != nil {
+			return popped, err
+		}
+		if len(values) < part {
+			break
+		}
+	}
+	if len(popped) == 0 {
+		return nil, redis.Nil
+	}
+	return popped, nil
+}
+
+// waiting is what a pop that finds too few elements does, as the script spells it.
+type waiting string
+
+const (
+	dontWait  waiting = "no"
+	waitFirst waiting = "first" // the list is armed, for a BLPOP on the bell to follow
+	waitWoken waiting = "woken" // that BLPOP has ended
+)
+
+// pop pops up to count elements in one atomic step. An empty list is no error.
+func (l *ShardedList) pop(ctx context.Context, end side, count int, wait waiting) ([]string, error) {
+	reply, err := l.run(ctx, popScript, string(end), count, string(wait))
+	return elements(reply, err)
+}
+
+// elements reads a reply of arrays of elements, one a shard.
+func elements(reply any, err error) ([]string, error) {
+	if err == redis.Nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	shards := reply.([]any)
+	total := 0
+	for _, shard := range shards {
+		total += len(shard.([]any))
+	}
+	values := make([]string, 0, total)
+	for _, shard := range shards {
+		for _, value := range shard.([]any) {
+			values = append(values, value.(string))
+		}
+	}
+	return values, nil
+}

@@ -1,0 +1,133 @@
+package shardedlist
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed lua/*.lua
+var luaFiles embed.FS
+
+// The scripts, one an operation, with the shared helpers of list.lua in front.
+var (
+	pushScript   = loadScript("list", "push")
+	popScript    = loadScript("list", "pop")
+	llenScript   = loadScript("list", "llen")
+	lindexScript = loadScript("list", "lindex")
+	lrangeScript = loadScript("list", "lrange")
+	scanScript   = loadScript("list", "scan")
+	delScript    = loadScript("list", "del")
+	sweepScript  = loadScript("list", "sweep")
+	infoScript   = loadScript("list", "info")
+	checkScript  = loadScript("list", "check")
+
+	releaseScript = loadScript("release")
+)
+
+func loadScript(names ...string) *redis.Script {
+	var source strings.Builder
+	for _, name := range names {
+		text, err := luaFiles.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // the file is part of this package
+		}
+		source.Write(text)
+	}
+	return redis.NewScript(source.String())
+}
+
+// retryFor bounds how long an operation whose context has no deadline is repeated while the server says that it cannot
+// serve it for the moment.
+const retryFor = 10 * time.Second
+
+// run executes a script on the list. A server that does not know the script is sent it; one that is for the moment unable
+// to run it (see isPassing) is asked again until the deadline of ctx.
+func (l *ShardedList) run(ctx context.Context, script *redis.Script, args ...any) (any, error) {
+	giveUp := time.Now().Add(retryFor)
+	if deadline, ok := ctx.Deadline(); ok {
+		giveUp = deadline
+	}
+	for attempt := 0; ; attempt++ {
+		reply, err := script.Run(ctx, l.rdb, []string{l.keys.meta}, args...).Result()
+		if err == nil || !isPassing(err) {
+			return reply, typed(err)
+		}
+		pause := backoff(attempt)
+		if time.Until(giveUp) < pause {
+			return nil, err
+		}
+		if sleepErr := sleep(ctx, pause); sleepErr != nil {
+			return nil, fmt.Errorf("%w, last reply: %w", sleepErr, err)
+		}
+	}
+}
+
+// isPassing tells whether the server refused a command, with nothing changed, for a reason that will pass: it is starting
+// or failing over, or the list is on its way from one cluster node to another.
+func isPassing(err error) bool {
+	if !isReply(err) {
+		return false
+	}
+	message := err.Error()
+	for _, passing := range []string{
+		"TRYAGAIN ", "LOADING ", "MASTERDOWN ", "CLUSTERDOWN ", "READONLY ",
+		"non local key",       // a script met a key that has moved to another node
+		"the cluster is down", // CLUSTERDOWN as a script meets it
+	} {
+		if strings.Contains(message, passing) {
+			return true
+		}
+	}
+	return false
+}
+
+// isReply tells an error that the server replied with from one of the connection or the context.
+func isReply(err error) bool {
+	return redis.HasErrorPrefix(err, "")
+}
+
+// typed adds the sentinel that a caller can branch on to an error the server replied with.
+func typed(err error) error {
+	if err == nil || err == redis.Nil || !isReply(err) {
+		return err
+	}
+	for code, sentinel := range map[string]error{
+		"WRONGTYPE ":  ErrWrongType,
+		"BADLAYOUT ":  ErrLayout,
+		"BROKENLIST ": ErrBroken,
+	} {
+		if strings.Contains(err.Error(), code) {
+			return fmt.Errorf("%w: %w", sentinel, err)
+		}
+	}
+	return err
+}
+
+// backoff is the pause after a number of failed attempts: from 2 ms, doubling, to 256 ms.
+func backoff(attempt int) time.Duration {
+	return 2 * time.Millisecond << min(attempt, 7)
+}
+
+func sleep(ctx context.Context, pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// wrap says which operation on which list failed. redis.Nil stays as it is: callers compare it with ==.
+func (l *ShardedList) wrap(operation string, err error) error {
+	if err == nil || err == redis.Nil {
+		return err
+	}
+	return fmt.Errorf("shardedlist: %s %q: %w", operation, l.name, err)
+}

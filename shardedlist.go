@@ -1,0 +1,154 @@
+package shardedlist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Errors a caller may want to tell apart, with errors.Is. An error of the server itself stays in the chain.
+var (
+	// ErrNilClient is returned by New when it is given no client.
+	ErrNilClient = errors.New("shardedlist: the client is nil")
+	// ErrEmptyName is returned by New when the list has no name.
+	ErrEmptyName = errors.New("shardedlist: the name is empty")
+	// ErrCapacity is returned by New for a capacity below 1 or above MaxCapacity.
+	ErrCapacity = errors.New("shardedlist: the capacity is out of range")
+	// ErrNoValues is returned by a push without values.
+	ErrNoValues = errors.New("no values")
+	// ErrValue is returned by a push of a value that go-redis cannot encode.
+	ErrValue = errors.New("value cannot be encoded")
+	// ErrNegativeCount is returned by LPopCount and RPopCount for a count below 0.
+	ErrNegativeCount = errors.New("count is negative")
+	// ErrNegativeTimeout is returned by BLPop and BRPop for a timeout below 0.
+	ErrNegativeTimeout = errors.New("timeout is negative")
+	// ErrWrongType is returned when one of the list's keys holds a value of another type: the server's WRONGTYPE.
+	ErrWrongType = errors.New("a key of the list holds another type")
+	// ErrLayout is returned when the list's keys were laid out by another version of this package, or by something else.
+	ErrLayout = errors.New("unknown layout")
+	// ErrBroken is returned when a shard that must exist does not, because something else deleted or evicted it. Check
+	// tells more.
+	ErrBroken = errors.New("list is broken")
+)
+
+const (
+	// DefaultCapacity is the number of elements in a full shard where neither WithCapacity nor the server names one.
+	DefaultCapacity = 512
+	// MaxCapacity is the largest capacity. A larger shard would be the big key that this package is there to avoid.
+	MaxCapacity = 1 << 20
+)
+
+// ShardedList is a Redis list kept as a row of small Redis lists, its shards. Its methods behave as the Redis commands
+// and the go-redis methods of the same name, and each is one atomic step on the server unless its comment says otherwise.
+//
+// It is safe for concurrent use. Make one for each list and share it: its goroutines then share one connection while they
+// are blocked in BLPop, and one in BRPop.
+type ShardedList struct {
+	// Fixed by New.
+	rdb  redis.UniversalClient
+	name string
+	keys keys
+
+	capacity atomic.Int64 // of a list that a push creates; 0 until it is known
+
+	left, right waiters // the callers blocked in BLPop and in BRPop
+}
+
+// Option changes how New sets up a list.
+type Option func(*ShardedList) error
+
+// WithCapacity sets the number of elements that a full shard holds, from 1 to MaxCapacity. It counts when a push creates
+// the list; a list that exists keeps the capacity it was created with, whatever the clients' options.
+//
+// Without it, the capacity is the server's list-max-ziplist-entries, or its list-max-listpack-size where that is a number
+// of elements, or DefaultCapacity. The server is asked once, by the first push, with CONFIG GET; where that is forbidden
+// the default applies.
+func WithCapacity(elements int) Option {
+	return func(l *ShardedList) error {
+		if elements < 1 || elements > MaxCapacity {
+			return fmt.Errorf("%w: %d is not in 1..%d", ErrCapacity, elements, MaxCapacity)
+		}
+		l.capacity.Store(int64(elements))
+		return nil
+	}
+}
+
+// New returns the list of the given name on the server, cluster or sentinel-guarded master that rdb is connected to. It
+// sends nothing: as in Redis, the first push creates the list. The client stays the caller's, to configure and to close.
+//
+// Every name but the empty one is allowed. A name with a hash tag, as in "{user1}:jobs", keeps it and so its cluster slot;
+// any other name becomes the tag. Distinct names never share a key.
+//
+// It returns ErrNilClient, ErrEmptyName or ErrCapacity.
+func New(rdb redis.UniversalClient, name string, opts ...Option) (*ShardedList, error) {
+	if rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil() {
+		return nil, ErrNilClient
+	}
+	if name == "" {
+		return nil, ErrEmptyName
+	}
+	l := &ShardedList{rdb: rdb, name: name, keys: keysOf(name)}
+	l.left.init(l, left)
+	l.right.init(l, right)
+	for _, opt := range opts {
+		if err := opt(l); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// Name returns the name of the list, as given to New.
+func (l *ShardedList) Name() string { return l.name }
+
+// Del deletes the list and tells whether it existed: DEL.
+//
+// The list is gone in one atomic step of constant cost, whatever its length. Its shards are then unlinked in bounded steps,
+// a hundred at a time, before Del returns. A Del that is cut short there has still deleted the list; the next operations on
+// the list, by any client, unlink what it left.
+func (l *ShardedList) Del(ctx context.Context) (existed bool, err error) {
+	reply, err := l.run(ctx, delScript)
+	if err != nil {
+		return false, l.wrap("del", err)
+	}
+	flags := reply.([]any)
+	existed = flags[0] == int64(1)
+	for unswept := flags[1]; unswept == int64(1); {
+		if unswept, err = l.run(ctx, sweepScript); err != nil {
+			break // the list is deleted; others will sweep
+		}
+	}
+	return existed, nil
+}
+
+// side is an end of the list, as the scripts spell it.
+type side string
+
+const (
+	left  side = "L"
+	right side = "R"
+)
+
+// creationCapacity is the capacity of a list that a push creates.
+func (l *ShardedList) creationCapacity(ctx context.Context) (int64, error) {
+	if known := l.capacity.Load(); known > 0 {
+		return known, nil
+	}
+	config, err := l.rdb.ConfigGet(ctx, "list-max-*").Result()
+	if err != nil && !isReply(err) {
+		return 0, err // not an answer: the next push asks again
+	}
+	capacity := int64(DefaultCapacity)
+	for _, setting := range []string{"list-max-listpack-size", "list-max-ziplist-size", "list-max-ziplist-entries"} {
+		if entries, err := strconv.ParseInt(config[setting], 10, 64); err == nil && entries > 0 && entries <= MaxCapacity {
+			capacity = entries
+		}
+	}
+	l.capacity.CompareAndSwap(0, capacity)
+	return capacity, nil
+}
