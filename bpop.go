@@ -4,7 +4,6 @@ import (
 	"container/list"
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -46,7 +45,7 @@ const (
 	serverFirst = 5 * time.Millisecond
 	// leaveGrace is how long a caller who gives up waits to hear whether an element was already taken for it. It matters
 	// only when the server does not answer.
-	leaveGrace = 250 * time.Millisecond
+	leaveGrace = 500 * time.Millisecond
 	// releaseLife is how long the key that releases a blocked consumer stays, should nobody take it.
 	releaseLife = 10 * time.Second
 	// maxReconnects is how often a wait is resumed after a failed connection before its callers hear of it.
@@ -66,6 +65,7 @@ type waiters struct {
 	leaving list.List // of *waiter: given up, but an element may be on its way to them
 	serving bool      // the goroutine runs
 	asked   int       // the elements that the pop in flight may bring
+	members int       // callers in waiting that it was sent for
 	release string    // the key that releases the pop in flight, if it is blocked and not yet released
 	kept    []string  // elements that had no taker and could not be put back, for the next callers
 }
@@ -75,7 +75,8 @@ type waiter struct {
 	deadline time.Time    // zero: none
 	outcome  chan outcome // receives once
 	settled  bool         // the outcome is sent
-	tried    bool         // a pop has been sent on its behalf
+	member   bool         // the pop in flight was sent for it too
+	sawEmpty bool         // a pop that was sent for it has found the list empty
 	reason   error        // why it is leaving
 	place    *list.Element
 }
@@ -114,7 +115,7 @@ func (q *waiters) pop(ctx context.Context, timeout time.Duration) (string, error
 		return q.leave(w, ctx.Err())
 	case <-timeUp:
 		value, err := q.leave(w, redis.Nil)
-		if err == redis.Nil && !w.tried {
+		if err == redis.Nil && !w.sawEmpty {
 			return q.list.popOne(ctx, q.end) // as Redis, which looks at the list however short the timeout
 		}
 		return value, err
@@ -142,12 +143,17 @@ func (q *waiters) join(timeout time.Duration) *waiter {
 }
 
 // leave takes a caller out who gives up, and returns the reason, unless an element has been taken for it. Where the pop in
-// flight may bring more elements than others are there to take, it is released, and the caller hears what it brought.
+// flight may bring more elements than other callers are there to take, it is released, and the caller hears what it brought.
+// Callers that came after the pop was sent do not count: an element that had left the list before they asked would reach
+// them out of order.
 func (q *waiters) leave(w *waiter, reason error) (string, error) {
 	q.mu.Lock()
 	if !w.settled {
 		q.waiting.Remove(w.place)
-		if q.asked <= q.waiting.Len() {
+		if w.member {
+			q.members--
+		}
+		if !w.member || q.members >= q.asked {
 			q.mu.Unlock()
 			return "", reason
 		}
@@ -189,7 +195,7 @@ func (q *waiters) serve() {
 		values, err := q.take(round)
 		armed = err == nil && len(values) < round.ask
 		pause, final := failures.count(err)
-		q.deliver(values, final)
+		q.deliver(round, values, err, final)
 		time.Sleep(pause)
 	}
 }
@@ -209,10 +215,11 @@ func (q *waiters) begin(armed bool) (round, bool) {
 		q.serving = false
 		return round{}, false
 	}
-	for e := q.waiting.Back(); e != nil && !e.Value.(*waiter).tried; e = e.Prev() {
-		e.Value.(*waiter).tried = true
+	for e := q.waiting.Front(); e != nil; e = e.Next() {
+		e.Value.(*waiter).member = true
 	}
-	q.asked = min(q.waiting.Len(), maxWoken)
+	q.members = q.waiting.Len()
+	q.asked = min(q.members, maxWoken)
 	if !armed {
 		return round{ask: q.asked}, true
 	}
@@ -251,17 +258,11 @@ func readTimeout(rdb redis.UniversalClient) time.Duration {
 // take pops, after blocking if the round says so. It can return both elements and an error.
 func (q *waiters) take(r round) ([]string, error) {
 	ctx := context.Background()
-	args := []any{string(q.end), r.ask, string(waitFirst)}
-	if r.release == "" {
-		return elements(popScript.Run(ctx, q.list.rdb, []string{q.list.keys.meta}, args...).Result())
+	if r.release != "" {
+		return q.block(ctx, r)
 	}
-	values, err := q.block(ctx, r)
-	if err != nil && isPassing(err) && values == nil {
-		// While the slot is moving, the bell and the release key cannot be read, but elements may still be there.
-		args[2] = string(dontWait)
-		values, _ = elements(popScript.Run(ctx, q.list.rdb, []string{q.list.keys.meta}, args...).Result())
-	}
-	return values, err
+	keys := []string{q.list.keys.meta}
+	return elements(popScript.Run(ctx, q.list.rdb, keys, string(q.end), r.ask, string(waitFirst)).Result())
 }
 
 // block sends the pipeline: BLPOP on the bell and on the release key, and the pop behind it.
@@ -299,34 +300,36 @@ func (l *ShardedList) release(key string) {
 	_ = releaseScript.Run(context.Background(), l.rdb, []string{key}, releaseLife.Milliseconds()).Err()
 }
 
-// deliver ends a round: it hands the elements to those who wait, then to those who are leaving, and settles all whose wait
-// is over.
-func (q *waiters) deliver(values []string, err error) {
-	surplus := q.hand(values, typed(err))
+// deliver ends a round, which brought elements or an error, one that is final for the callers or not. Elements that no
+// caller is there to take go back to their end.
+func (q *waiters) deliver(r round, values []string, err, final error) {
+	surplus := q.hand(r, values, err, typed(final))
 	if len(surplus) == 0 {
 		return
 	}
-	slices.Reverse(surplus) // the one popped last goes back first
 	back := make([]any, len(surplus))
 	for i, value := range surplus {
-		back[i] = value
+		back[len(surplus)-1-i] = value // the one popped last goes back first
 	}
 	if _, err := q.list.push(context.Background(), q.end, back); err != nil {
 		q.mu.Lock()
-		slices.Reverse(surplus)
 		q.kept = append(q.kept, surplus...)
 		q.mu.Unlock()
 	}
 }
 
-func (q *waiters) hand(values []string, err error) (surplus []string) {
+// hand gives the elements to those whom the pop was sent for, then to those of them who are leaving, and settles all whose
+// wait is over.
+func (q *waiters) hand(r round, values []string, err, final error) (surplus []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.asked, q.release = 0, ""
-	for len(values) > 0 && q.waiting.Len()+q.leaving.Len() > 0 {
-		from := &q.waiting
-		if from.Len() == 0 {
-			from = &q.leaving
+	released := r.release != "" && q.release == ""
+	foundEmpty := err == nil && len(values) < r.ask && !released
+	for len(values) > 0 && q.members+q.leaving.Len() > 0 {
+		from := &q.leaving
+		if q.members > 0 {
+			from = &q.waiting
+			q.members--
 		}
 		from.Remove(from.Front()).(*waiter).settle(values[0], nil)
 		values = values[1:]
@@ -335,14 +338,18 @@ func (q *waiters) hand(values []string, err error) (surplus []string) {
 		w := q.leaving.Remove(q.leaving.Front()).(*waiter)
 		w.settle("", w.reason)
 	}
+	q.asked, q.members, q.release = 0, 0, ""
+
 	now := time.Now()
 	for e := q.waiting.Front(); e != nil; {
 		w, next := e.Value.(*waiter), e.Next()
+		w.sawEmpty = w.sawEmpty || w.member && foundEmpty
+		w.member = false
 		switch {
-		case err != nil:
-			w.settle("", err)
+		case final != nil:
+			w.settle("", final)
 			q.waiting.Remove(e)
-		case w.tried && !w.deadline.IsZero() && !w.deadline.After(now):
+		case w.sawEmpty && !w.deadline.IsZero() && !w.deadline.After(now):
 			w.settle("", redis.Nil)
 			q.waiting.Remove(e)
 		}

@@ -10,6 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// maxStrays bounds the stray shards that Check looks at.
+const maxStrays = 10_000
+
 // infoSamples is how many shards Info asks the size of.
 const infoSamples = 16
 
@@ -29,20 +32,27 @@ type Info struct {
 
 // Info returns how the list is stored, in O(1), whatever its length. Its errors are those of LLen.
 func (l *ShardedList) Info(ctx context.Context) (Info, error) {
+	info, err := l.meta(ctx)
+	if err == nil {
+		info.Bytes, err = l.estimateBytes(ctx, info)
+	}
+	return info, l.wrap("info", err)
+}
+
+// meta is Info without the bytes.
+func (l *ShardedList) meta(ctx context.Context) (Info, error) {
 	reply, err := l.run(ctx, infoScript)
 	if err != nil {
-		return Info{}, l.wrap("info", err)
+		return Info{}, err
 	}
 	var n [6]int64
 	for i, value := range reply.([]any) {
 		n[i] = value.(int64)
 	}
-	info := Info{
+	return Info{
 		Name: l.name, First: n[0], Last: n[1], Shards: n[1] - n[0] + 1, Capacity: n[2], Length: n[3],
 		Slot: l.keys.slot(), Armed: n[4] == 1, Unswept: n[5],
-	}
-	info.Bytes, err = l.estimateBytes(ctx, info)
-	return info, l.wrap("info", err)
+	}, nil
 }
 
 // estimateBytes asks for the size of the end shards and of some evenly between them, and takes those for all.
@@ -101,7 +111,7 @@ func (l *ShardedList) Check(ctx context.Context) error {
 // outsideShards returns the ids of shards that exist and that the pointers do not enclose, as far as a SCAN, during which
 // the pointers may move, can tell.
 func (l *ShardedList) outsideShards(ctx context.Context) (ids []any, err error) {
-	info, err := l.Info(ctx)
+	info, err := l.meta(ctx)
 	if errors.Is(err, ErrBroken) {
 		err = nil // then all shards are looked at
 	}
@@ -112,14 +122,20 @@ func (l *ShardedList) outsideShards(ctx context.Context) (ids []any, err error) 
 	if err != nil {
 		return nil, err
 	}
-	keys := node.Scan(ctx, 0, globEscaper.Replace(l.keys.prefix)+"*", 10_000).Iterator()
-	for keys.Next(ctx) {
-		id, err := strconv.ParseInt(strings.TrimPrefix(keys.Val(), l.keys.prefix), 10, 64)
-		if err == nil && (id < info.First || id > info.Last) {
+	keys := node.Scan(ctx, 0, l.keys.glob(), 10_000).Iterator()
+	for keys.Next(ctx) && len(ids) < maxStrays {
+		suffix, ours := strings.CutPrefix(keys.Val(), l.keys.prefix)
+		id, err := strconv.ParseInt(suffix, 10, 64)
+		if ours && err == nil && (id < info.First || id > info.Last) {
 			ids = append(ids, id)
 		}
 	}
 	return ids, keys.Err()
+}
+
+// glob matches the keys of the list and, where the name is not UTF-8, which embedded servers' patterns must be, some more.
+func (k keys) glob() string {
+	return strings.ToValidUTF8(globEscaper.Replace(k.prefix), "*") + "*"
 }
 
 var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)

@@ -76,6 +76,7 @@ func isPassing(err error) bool {
 	message := err.Error()
 	for _, passing := range []string{
 		"TRYAGAIN ", "LOADING ", "MASTERDOWN ", "CLUSTERDOWN ", "READONLY ",
+		"MOVED ", "ASK ", // more of them than go-redis follows
 		"non local key",       // a script met a key that has moved to another node
 		"the cluster is down", // CLUSTERDOWN as a script meets it
 	} {

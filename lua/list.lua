@@ -75,7 +75,18 @@ local function measure(list)
   return head, tail, head + tail + (list.last - list.first - 1) * list.cap
 end
 
--- ring puts one dummy into the bell, where there is never more than one. The caller has read the bell and has written.
+-- bell_at_hand tells, before the first write, whether the bell can be rung. While the slot is moving, a bell that is not
+-- here may be on the other node, and one made here would stop the move. Nobody can begin to wait then, BLPOP fails as well;
+-- who waits already hears of it when the slot has moved, or when its slice ends.
+local function bell_at_hand()
+  if type(redis.pcall('EXISTS', META, BELL)) == 'table' then
+    return false
+  end
+  redis.call('LLEN', BELL) -- an error if it is no list
+  return true
+end
+
+-- ring puts one dummy into the bell, where there is never more than one. The bell is at hand, and the caller has written.
 local function ring()
   if redis.call('RPUSH', BELL, '1') > 1 then
     redis.call('LPOP', BELL)
@@ -83,7 +94,7 @@ local function ring()
   redis.call('PEXPIRE', BELL, IDLE_MS)
 end
 
--- arm asks the next push into the empty list to ring, and drops old dummies. The caller has read the bell.
+-- arm asks the next push into the empty list to ring, and drops old dummies. The bell is at hand.
 local function arm(list)
   redis.call('DEL', BELL)
   redis.call('HSET', META, 'layout', LAYOUT, 'first', list.first, 'last', list.last, 'armed', 1)

@@ -23,7 +23,7 @@ local left = ARGV[1] == 'L'
 local POP = left and 'LPOP' or 'RPOP'
 local count = tonumber(ARGV[2])
 local woken, waits = ARGV[3] == 'woken', ARGV[3] ~= 'no'
-local released = woken and redis.call('EXISTS', ARGV[4]) == 1
+local released = woken and redis.pcall('EXISTS', ARGV[4]) == 1 -- an error while the slot is moving
 if released then
   count = 0
 end
@@ -48,8 +48,8 @@ local was_empty = is_empty(list)
 local empties = at < list.first or at > list.last
 local must_ring = woken and not empties
 local must_arm = empties and (woken or (waits and wanted > 0))
-if must_ring or must_arm then
-  redis.call('LLEN', BELL)
+if (must_ring or must_arm) and not bell_at_hand() then
+  must_ring, must_arm = false, false
 end
 
 -- Write: the elements, then the pointers.

@@ -55,41 +55,38 @@ end
 local step = left and -1 or 1
 local near = left and list.first or list.last
 local made = math.max(0, math.ceil((count - room) / cap))
-local stale = {}
+local stale = {} -- by id, how many elements of a deleted list stand there
 for i = 1, made do
   local id = near + i * step
-  if redis.call('LLEN', PREFIX .. id) > 0 then
-    stale[#stale + 1] = id
-  end
+  stale[id] = redis.call('LLEN', PREFIX .. id)
   if list.lo and type(redis.pcall('EXISTS', META, PREFIX .. id)) == 'table' then
     return missing(id) -- a stale shard of that id may still be on another node
   end
 end
-if list.armed then
-  redis.call('LLEN', BELL)
-end
+local must_ring = list.armed and bell_at_hand()
 
 -- Write: the pointers, then the values.
 if made > 0 then
   list.first = left and list.first - made or list.first
   list.last = left and list.last or list.last + made
   redis.call('HSET', META, 'layout', LAYOUT, 'first', list.first, 'last', list.last, 'cap', cap, 'armed', 0)
-  for _, id in ipairs(stale) do
-    redis.call('UNLINK', PREFIX .. id)
-  end
 end
 local from = VALUES
 for i = 0, made do
+  local id = near + i * step
   local to = math.min(#ARGV, from + (i == 0 and room or cap) - 1)
   for k = from, to, UNPACK_MAX do
-    redis.call(PUSH, PREFIX .. (near + i * step), unpack(ARGV, k, math.min(to, k + UNPACK_MAX - 1)))
+    redis.call(PUSH, PREFIX .. id, unpack(ARGV, k, math.min(to, k + UNPACK_MAX - 1)))
+  end
+  if (stale[id] or 0) > 0 then -- not unlinked before: a key that goes while its slot is moving cannot come back
+    redis.call('LTRIM', PREFIX .. id, left and 0 or stale[id], left and -1 - stale[id] or -1)
   end
   from = to + 1
 end
 if was_empty then
   redis.call('PERSIST', META)
 end
-if list.armed then
+if must_ring then
   ring()
 end
 sweep(list)

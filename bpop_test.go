@@ -1,0 +1,418 @@
+package shardedlist
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+type popped struct {
+	value string
+	err   error
+}
+
+// blockingPop runs a BLPop and returns where its result will be, once the caller is among the waiters.
+func blockingPop(t testing.TB, list *ShardedList, ctx context.Context, timeout time.Duration) <-chan popped {
+	t.Helper()
+	before := list.left.count()
+	result := make(chan popped, 1)
+	go func() {
+		value, err := list.BLPop(ctx, timeout)
+		result <- popped{value, err}
+	}()
+	require.Eventually(t, func() bool { return list.left.count() > before }, 10*time.Second, 100*time.Microsecond)
+	return result
+}
+
+func (q *waiters) count() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting.Len()
+}
+
+// blocked waits until the waiters' pipeline is on its way to block, or does.
+func (q *waiters) blocked(t testing.TB) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return q.release != ""
+	}, 10*time.Second, 100*time.Microsecond)
+}
+
+// asleep waits until the server has a client blocked in BLPOP.
+func asleep(t testing.TB, list *ShardedList) {
+	t.Helper()
+	list.left.blocked(t)
+	require.Eventually(t, func() bool {
+		for _, node := range nodesOf(t, list) {
+			info, err := node.Info(t.Context(), "clients").Result()
+			if err != nil || !strings.Contains(info, "blocked_clients:0") { // the embedded server does not tell
+				return true
+			}
+		}
+		return false
+	}, 10*time.Second, time.Millisecond)
+}
+
+func TestABlockedPopTakesWhatIsPushed(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		consumer := newList(t, rdb, WithCapacity(1))
+		producer := openList(t, server.Client(t), consumer.Name(), WithCapacity(1))
+		for i, push := range []func(context.Context, ...any) (int64, error){producer.RPush, producer.LPush} {
+			result := blockingPop(t, consumer, t.Context(), 0)
+			consumer.left.blocked(t)
+			length, err := push(t.Context(), i)
+			require.NoError(t, err)
+			assert.EqualValues(t, 1, length)
+			assert.Equal(t, popped{strconv.Itoa(i), nil}, <-result)
+		}
+		value := make(chan string)
+		go func() {
+			v, _ := consumer.BRPop(context.Background(), 0)
+			value <- v
+		}()
+		_, err := producer.RPush(t.Context(), "from the right")
+		require.NoError(t, err)
+		assert.Equal(t, "from the right", <-value)
+	})
+}
+
+func TestABlockedPopOfAFilledListReturnsAtOnce(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t), WithCapacity(2))
+		_, err := list.RPush(t.Context(), numbers(0, 5)...)
+		require.NoError(t, err)
+		value, err := list.BLPop(t.Context(), time.Nanosecond)
+		require.NoError(t, err)
+		assert.Equal(t, "0", value)
+		value, err = list.BRPop(t.Context(), 0)
+		require.NoError(t, err)
+		assert.Equal(t, "4", value)
+	})
+}
+
+func TestABlockedPopTimesOut(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t))
+		for _, timeout := range []time.Duration{time.Nanosecond, time.Millisecond, 50 * time.Millisecond, 2500 * time.Millisecond} {
+			start := time.Now()
+			_, err := list.BLPop(t.Context(), timeout)
+			assert.Equal(t, redis.Nil, err)
+			assert.GreaterOrEqual(t, time.Since(start), timeout)
+		}
+		_, err := list.BLPop(t.Context(), -1)
+		assert.ErrorIs(t, err, ErrNegativeTimeout)
+		_, err = list.BRPop(t.Context(), -1)
+		assert.ErrorIs(t, err, ErrNegativeTimeout)
+	})
+}
+
+// One caller's short wait must neither end another's nor wait for it.
+func TestWaitersOfDifferentTimeouts(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t))
+		long := blockingPop(t, list, t.Context(), 0)
+		list.left.blocked(t)
+		for range 3 {
+			_, err := list.BLPop(t.Context(), 3*time.Millisecond)
+			assert.Equal(t, redis.Nil, err)
+		}
+		_, err := list.RPush(t.Context(), "x")
+		require.NoError(t, err)
+		assert.Equal(t, popped{"x", nil}, <-long)
+	})
+}
+
+func TestCallersAreServedInTheOrderTheyCame(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t), WithCapacity(3))
+		var results []<-chan popped
+		for range 20 {
+			results = append(results, blockingPop(t, list, t.Context(), 0))
+		}
+		for i := 0; i < 20; i += 4 {
+			_, err := list.RPush(t.Context(), numbers(i, i+4)...)
+			require.NoError(t, err)
+		}
+		for i, result := range results {
+			assert.Equal(t, popped{strconv.Itoa(i), nil}, <-result)
+		}
+	})
+}
+
+// However long the server would keep the BLPOP, a cancelled caller returns, and what is pushed next is for others.
+func TestCancellationReturnsAndLosesNothing(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t))
+		reason := fmt.Errorf("reason")
+		for _, cancelled := range []int{1, 5} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			var results []<-chan popped
+			for range cancelled {
+				results = append(results, blockingPop(t, list, ctx, 0))
+			}
+			asleep(t, list)
+			cancel(reason)
+			for _, result := range results {
+				got := <-result
+				assert.ErrorIs(t, got.err, context.Canceled)
+				assert.ErrorContains(t, got.err, "shardedlist: blpop")
+			}
+			_, err := list.RPush(t.Context(), "x")
+			require.NoError(t, err)
+			value, err := list.LPop(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, "x", value)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := list.RPush(t.Context(), "x")
+		require.NoError(t, err)
+		_, err = list.BLPop(ctx, 0)
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, []string{"x"}, content(t, list))
+	})
+}
+
+func TestADeadlineEndsTheWait(t *testing.T) {
+	list := newList(t, redistest.Shared(t, redistest.Redis).Client(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := list.BLPop(ctx, 0)
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// Cancellations strike at any moment, of one, some or all waiters, while elements come in; each element is received
+// exactly once, in order, or still there.
+func TestCancellationAtAnyMoment(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		consumers, rdb := 6, server.Client(t)
+		list := newList(t, rdb, WithCapacity(1))
+		producer := openList(t, server.Client(t), list.Name())
+		const elements = 2000
+		received := make([][]int, consumers)
+		var done atomic.Int64
+		var group sync.WaitGroup
+		for c := range consumers {
+			group.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(c), 0))
+				for done.Load() < elements {
+					ctx, cancel := context.WithTimeout(context.Background(), time.Duration(random.IntN(2000))*time.Microsecond)
+					value, err := list.BLPop(ctx, time.Duration(random.IntN(3000)+1)*time.Microsecond)
+					cancel()
+					if err != nil {
+						if err != redis.Nil {
+							assert.ErrorIs(t, err, context.DeadlineExceeded)
+						}
+						continue
+					}
+					n, _ := strconv.Atoi(value)
+					received[c] = append(received[c], n)
+					done.Add(1)
+				}
+			})
+		}
+		for i := range elements {
+			_, err := producer.RPush(t.Context(), i)
+			require.NoError(t, err)
+		}
+		group.Wait()
+		seen := make([]bool, elements)
+		for _, numbers := range received {
+			last := -1
+			for _, n := range numbers {
+				assert.Greater(t, n, last, "a consumer gets elements in the order of the list")
+				assert.False(t, seen[n], "%d twice", n)
+				seen[n], last = true, n
+			}
+		}
+		assert.Empty(t, content(t, list))
+	})
+}
+
+// Several processes, here clients, wait on one list: nobody sleeps while there are elements.
+func TestNoWakeUpIsLost(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		name := newList(t, server.Client(t), WithCapacity(2)).Name()
+		const processes, each = 5, 200
+		var left atomic.Int64
+		left.Store(processes * each)
+		received := make(chan string, processes*each)
+		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+		defer stop()
+		var group sync.WaitGroup
+		for range processes {
+			consumer := openList(t, server.Client(t), name)
+			for range 3 {
+				group.Go(func() {
+					for {
+						value, err := consumer.BLPop(ctx, 0)
+						if err != nil {
+							return
+						}
+						received <- value
+						if left.Add(-1) == 0 {
+							stop()
+						}
+					}
+				})
+			}
+			producer := openList(t, server.Client(t), name, WithCapacity(2))
+			group.Go(func() {
+				for i := 0; i < each; i += 2 {
+					_, err := producer.RPush(t.Context(), i, i+1)
+					assert.NoError(t, err)
+					if i%20 == 0 { // a plain pop now and then, and what it took goes back
+						if value, err := producer.LPop(t.Context()); err == nil {
+							_, err = producer.LPush(t.Context(), value)
+							assert.NoError(t, err)
+						}
+					}
+				}
+			})
+		}
+		group.Wait()
+		assert.Len(t, received, processes*each)
+	})
+}
+
+func TestTenThousandWaitersShareOneConnection(t *testing.T) {
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		server := redistest.Start(t, kind)
+		list := newList(t, server.Client(t))
+		admin := server.Client(t)
+		const callers = 10_000
+		results := make(chan popped, callers)
+		for range callers {
+			go func() {
+				value, err := list.BLPop(context.Background(), 0)
+				results <- popped{value, err}
+			}()
+		}
+		require.Eventually(t, func() bool { return list.left.count() == callers }, 30*time.Second, time.Millisecond)
+		asleep(t, list)
+		assert.LessOrEqual(t, list.rdb.PoolStats().TotalConns, uint32(2))
+		clients, err := admin.ClientList(t.Context()).Result()
+		require.NoError(t, err)
+		blocked := 0
+		for line := range strings.Lines(clients) {
+			if slices.Contains(strings.Fields(line), "cmd=blpop") {
+				blocked++
+			}
+		}
+		assert.Equal(t, 1, blocked)
+
+		producer := openList(t, admin, list.Name())
+		_, err = producer.RPush(t.Context(), numbers(0, callers)...)
+		require.NoError(t, err)
+		seen := map[string]bool{}
+		for range callers {
+			result := <-results
+			require.NoError(t, result.err)
+			seen[result.value] = true
+		}
+		assert.Len(t, seen, callers)
+	}
+}
+
+func TestNothingRunsWhenNobodyWaits(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t))
+		_, err := list.BLPop(t.Context(), time.Millisecond) // connects
+		require.Equal(t, redis.Nil, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		result := blockingPop(t, list, ctx, 0)
+		asleep(t, list)
+		cancel()
+		<-result
+		require.Eventually(t, func() bool {
+			list.left.mu.Lock()
+			defer list.left.mu.Unlock()
+			return !list.left.serving
+		}, 10*time.Second, time.Millisecond)
+	})
+}
+
+// A caller that gives up on a server that does not answer returns all the same, and what the server then hands over goes
+// back to where it came from.
+func TestGivingUpOnAStalledServer(t *testing.T) {
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, kind)
+			list := newList(t, server.Client(t), WithCapacity(1))
+			ctx, cancel := context.WithCancel(t.Context())
+			result := blockingPop(t, list, ctx, 0)
+			asleep(t, list)
+			// A push that the server has received when it stalls: it will wake the consumer, whose caller has gone.
+			producer := server.Client(t, func(o *redis.UniversalOptions) { o.ReadTimeout = 30 * time.Second })
+			require.NoError(t, producer.Ping(t.Context()).Err())
+			server.Pause()
+			pushed := make(chan error)
+			go func() {
+				_, err := openList(t, producer, list.Name(), WithCapacity(1)).RPush(context.Background(), "a", "b", "c")
+				pushed <- err
+			}()
+			cancel()
+			assert.ErrorIs(t, (<-result).err, context.Canceled)
+			server.Resume()
+			require.NoError(t, <-pushed)
+			require.Eventually(t, func() bool {
+				list.left.mu.Lock()
+				defer list.left.mu.Unlock()
+				return !list.left.serving
+			}, 10*time.Second, time.Millisecond)
+			assert.Equal(t, []string{"a", "b", "c"}, content(t, list))
+		})
+	}
+}
+
+// A woken consumer that dies takes the dummy with it. Another sleeps no longer than its slice.
+func TestAWakeUpLostToACrashIsFound(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t, func(o *redis.UniversalOptions) { o.ReadTimeout = 200 * time.Millisecond })
+		list := newList(t, rdb)
+		result := blockingPop(t, list, t.Context(), 0)
+		asleep(t, list)
+		// The push whose wake-up another consumer took, and died.
+		require.NoError(t, rdb.HSet(t.Context(), list.keys.meta, "armed", 0).Err())
+		_, err := list.RPush(t.Context(), "x")
+		require.NoError(t, err)
+		assert.Equal(t, popped{"x", nil}, <-result)
+	})
+}
+
+func TestNoGoroutineIsLeftBehind(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis)
+	before := goleak.IgnoreCurrent()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	list, err := New(rdb, "jobs")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	for range 100 {
+		group.Go(func() { _, _ = list.BLPop(ctx, 0) })
+		group.Go(func() { _, _ = list.BRPop(t.Context(), 30*time.Millisecond) })
+	}
+	list.left.blocked(t)
+	cancel()
+	group.Wait()
+	require.NoError(t, rdb.Close())
+	goleak.VerifyNone(t, before)
+}

@@ -1,0 +1,126 @@
+package shardedlist
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+func TestInfo(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t), WithCapacity(4))
+		info, err := list.Info(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, Info{Name: list.Name(), Last: -1, Slot: list.keys.slot()}, info)
+
+		_, err = list.RPush(t.Context(), numbers(0, 10)...)
+		require.NoError(t, err)
+		_, err = list.LPush(t.Context(), "x")
+		require.NoError(t, err)
+		info, err = list.Info(t.Context())
+		require.NoError(t, err)
+		assert.Positive(t, info.Bytes)
+		info.Bytes = 0
+		assert.Equal(t, Info{Name: list.Name(), First: -1, Last: 2, Shards: 4, Capacity: 4, Length: 11, Slot: list.keys.slot()}, info)
+	})
+}
+
+func TestInfoEstimatesTheBytesOfManyShards(t *testing.T) {
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		rdb := redistest.Shared(t, kind).Client(t)
+		list := newList(t, rdb, WithCapacity(10))
+		value := strings.Repeat("x", 100)
+		for range 100 {
+			_, err := list.RPush(t.Context(), value, value, value, value, value)
+			require.NoError(t, err)
+		}
+		info, err := list.Info(t.Context())
+		require.NoError(t, err)
+		var exact int64
+		for id := info.First; id <= info.Last; id++ {
+			exact += rdb.MemoryUsage(t.Context(), list.keys.shard(id)).Val()
+		}
+		assert.InEpsilon(t, exact, info.Bytes, 0.02)
+	}
+}
+
+// Check must be able to fail: each breach is made by hand, and must be named.
+func TestCheckNamesEveryBreach(t *testing.T) {
+	breaches := map[string]func(t *testing.T, rdb redis.UniversalClient, k keys){
+		"shard 1 is missing":                          func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.Del(t.Context(), k.shard(1)) },
+		"shard 1 holds 2 elements, the capacity is 3": func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.LPop(t.Context(), k.shard(1)) },
+		"shard 1 holds 4 elements, the capacity is 3": func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.LPush(t.Context(), k.shard(1), "x") },
+		"shard 0 is missing":                          func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.Del(t.Context(), k.shard(0)) },
+		"shard 3 is missing":                          func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.Del(t.Context(), k.shard(3)) },
+		"shard 2 is not a list":                       func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.Set(t.Context(), k.shard(2), "x", 0) },
+		"shard 9 exists outside 0..3":                 func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.LPush(t.Context(), k.shard(9), "x") },
+		"shard -1 exists outside 0..3":                func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.LPush(t.Context(), k.shard(-1), "x") },
+		"the bell holds 2 dummies":                    func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.LPush(t.Context(), k.bell, 1, 1) },
+		"the bell never expires":                      func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.LPush(t.Context(), k.bell, 1) },
+		"the bell is not a list":                      func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.Set(t.Context(), k.bell, 1, 0) },
+		"the meta of a list with elements expires":    func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.Expire(t.Context(), k.meta, 1e11) },
+		"a list with elements is armed":               func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HSet(t.Context(), k.meta, "armed", 1) },
+		"the capacity is 0":                           func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HSet(t.Context(), k.meta, "cap", 0) },
+		"has no pointers":                             func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HDel(t.Context(), k.meta, "first") },
+		"first 7 is beyond last 3":                    func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HSet(t.Context(), k.meta, "first", 7) },
+		"the meta of an empty list never expires":     func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HSet(t.Context(), k.meta, "first", 4) },
+	}
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		for words, breach := range breaches {
+			list, err := New(rdb, t.Name()+words, WithCapacity(3))
+			require.NoError(t, err)
+			_, err = list.RPush(t.Context(), numbers(0, 11)...)
+			require.NoError(t, err)
+			require.NoError(t, list.Check(t.Context()))
+			breach(t, rdb, list.keys)
+			err = list.Check(t.Context())
+			assert.ErrorIs(t, err, ErrBroken)
+			assert.ErrorContains(t, err, words)
+		}
+	})
+}
+
+// A shard that something else removed must be reported, never be taken for the end of the list.
+func TestAMissingShardIsAnError(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		for id := range int64(3) {
+			list, err := New(rdb, t.Name()+list3[id], WithCapacity(2))
+			require.NoError(t, err)
+			_, err = list.RPush(t.Context(), numbers(0, 6)...)
+			require.NoError(t, err)
+			require.NoError(t, rdb.Del(t.Context(), list.keys.shard(id)).Err())
+			before := len(keysOfList(t, list))
+
+			_, err = list.LRange(t.Context(), 0, -1)
+			assert.ErrorIs(t, err, ErrBroken)
+			_, err = list.LPopCount(t.Context(), 6)
+			assert.ErrorIs(t, err, ErrBroken)
+			_, err = list.RPopCount(t.Context(), 6)
+			assert.ErrorIs(t, err, ErrBroken)
+			for _, err = range list.All(t.Context()) {
+			}
+			assert.ErrorIs(t, err, ErrBroken)
+			if id == 1 {
+				_, err = list.LIndex(t.Context(), 2)
+				assert.ErrorIs(t, err, ErrBroken)
+			} else {
+				_, err = list.LLen(t.Context())
+				assert.ErrorIs(t, err, ErrBroken)
+				_, err = list.RPush(t.Context(), "x")
+				assert.ErrorIs(t, err, ErrBroken)
+				_, err = list.LPush(t.Context(), "x")
+				assert.ErrorIs(t, err, ErrBroken)
+			}
+			assert.Len(t, keysOfList(t, list), before)
+		}
+	})
+}
+
+var list3 = [3]string{"first", "middle", "last"}

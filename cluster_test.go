@@ -1,0 +1,195 @@
+package shardedlist
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+// While a slot moves, a list's keys are on two nodes. After each key that moved, every operation is tried: it succeeds, or
+// it fails and has changed nothing.
+func TestErrorsChangeNothingWhileASlotMoves(t *testing.T) {
+	server := redistest.Start(t, redistest.Cluster)
+	rdb := server.Client(t, func(o *redis.UniversalOptions) { o.MaxRedirects = 1 })
+	var succeeded, failed int
+	for name, operate := range operations {
+		t.Run(name, func(t *testing.T) {
+			// The order in which keys move is the server's; other names and contents give other orders.
+			for _, setup := range []string{"armed", "short", "long", "swept"} {
+				list := newList(t, rdb, WithCapacity(2))
+				switch setup {
+				case "armed":
+					_, err := list.BLPop(t.Context(), time.Millisecond)
+					require.Equal(t, redis.Nil, err)
+				case "short":
+					_, err := list.RPush(t.Context(), numbers(100, 103)...)
+					require.NoError(t, err)
+				case "long":
+					_, err := list.RPush(t.Context(), numbers(100, 117)...)
+					require.NoError(t, err)
+				case "swept":
+					_, err := list.RPush(t.Context(), numbers(100, 350)...)
+					require.NoError(t, err)
+					_, err = list.run(t.Context(), delScript)
+					require.NoError(t, err)
+					_, err = list.RPush(t.Context(), numbers(100, 105)...)
+					require.NoError(t, err)
+				}
+				slot := list.keys.slot()
+				home, err := server.SlotOwner(t.Context(), slot)
+				require.NoError(t, err)
+				require.NoError(t, server.MoveSlot(t.Context(), slot, (home+1)%3, func(moved int) {
+					if moved > 30 {
+						return
+					}
+					before, model := snapshot(t, list), elementsOf(t, list)
+					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Millisecond)
+					defer cancel()
+					if err := operate(ctx, list); err != nil {
+						failed++
+						after := snapshot(t, list)
+						if strings.HasPrefix(name, "b") { // a wait arms the list and may drop old dummies
+							delete(before, list.keys.bell)
+							delete(after, list.keys.bell)
+							delete(before, list.keys.meta)
+							delete(after, list.keys.meta)
+						}
+						assert.Equal(t, before, after, "%s %s after %d keys: %v", name, setup, moved, err)
+						return
+					}
+					succeeded++
+					if strings.Contains(name, "push") {
+						assert.Greater(t, len(elementsOf(t, list)), len(model))
+					}
+				}))
+				require.NoError(t, list.Check(t.Context()))
+			}
+		})
+	}
+	t.Logf("%d operations succeeded, %d failed", succeeded, failed)
+	assert.Positive(t, succeeded)
+	assert.Positive(t, failed)
+}
+
+// elementsOf are the elements of all live shards, on whatever node.
+func elementsOf(t testing.TB, list *ShardedList) []string {
+	t.Helper()
+	var all []string
+	for key, value := range snapshot(t, list) {
+		if key != list.keys.meta && !strings.HasPrefix(key, list.keys.bell) {
+			all = append(all, strings.Fields(strings.Trim(value, "[]"))...)
+		}
+	}
+	return all
+}
+
+// A slot moves to another node and back while producers, consumers and waiters use the list: each element comes out once,
+// each producer's in order.
+func TestASlotMovesUnderLoad(t *testing.T) {
+	server := redistest.Start(t, redistest.Cluster)
+	name := "moving"
+	const producers, consumers, each = 4, 4, 1500
+	total := int64(producers * each)
+	var received atomic.Int64
+	results := make([][]string, consumers)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer stop()
+
+	var group, producing sync.WaitGroup
+	for p := range producers {
+		list := openList(t, server.Client(t), name, WithCapacity(2))
+		producing.Go(func() {
+			for i := range each {
+				_, err := list.RPush(ctx, fmt.Sprintf("%d-%04d", p, i))
+				assert.NoError(t, err)
+			}
+		})
+	}
+	for c := range consumers {
+		list := openList(t, server.Client(t), name)
+		group.Go(func() {
+			for received.Load() < total && ctx.Err() == nil {
+				var value string
+				var err error
+				if c%2 == 0 {
+					value, err = list.BLPop(ctx, 100*time.Millisecond)
+				} else {
+					value, err = list.LPop(ctx)
+				}
+				if err == redis.Nil || ctx.Err() != nil {
+					continue
+				}
+				assert.NoError(t, err)
+				results[c] = append(results[c], value)
+				received.Add(1)
+			}
+		})
+	}
+
+	list := openList(t, server.Client(t), name)
+	home, err := server.SlotOwner(t.Context(), list.keys.slot())
+	require.NoError(t, err)
+	moves := 0
+	for received.Load() < total && ctx.Err() == nil {
+		moves++
+		require.NoError(t, server.MoveSlot(t.Context(), list.keys.slot(), (home+moves)%3, func(int) {}))
+	}
+	producing.Wait()
+	group.Wait()
+	assert.GreaterOrEqual(t, moves, 2)
+	t.Logf("the slot moved %d times", moves)
+
+	seen := map[string]int{}
+	for _, values := range results {
+		last := map[string]string{}
+		for _, value := range values {
+			seen[value]++
+			producer, number, _ := strings.Cut(value, "-")
+			assert.Greater(t, number, last[producer], "a consumer gets a producer's elements in order")
+			last[producer] = number
+		}
+	}
+	assert.Len(t, seen, int(total))
+	for value, times := range maps.All(seen) {
+		assert.Equal(t, 1, times, value)
+	}
+}
+
+func TestSentinelFailover(t *testing.T) {
+	server := redistest.Start(t, redistest.Sentinel)
+	list := newList(t, server.Client(t), WithCapacity(2))
+	_, err := list.RPush(t.Context(), numbers(0, 5)...)
+	require.NoError(t, err)
+	master, replica := server.Nodes()[0], server.Nodes()[1]
+	require.Equal(t, int64(1), master.Client(t).Do(t.Context(), "wait", 1, 10_000).Val())
+
+	result := blockingPop(t, openList(t, server.Client(t), "other"+list.Name()), t.Context(), 0)
+	sentinel := redis.NewSentinelClient(&redis.Options{Addr: server.Addr()})
+	defer func() { _ = sentinel.Close() }()
+	info, err := sentinel.Masters(t.Context()).Result()
+	require.NoError(t, err)
+	name := info[0].(map[any]any)["name"].(string)
+	require.NoError(t, sentinel.Failover(t.Context(), name).Err())
+	require.Eventually(t, func() bool {
+		return strings.Contains(replica.Client(t).Info(t.Context(), "replication").Val(), "role:master")
+	}, time.Minute, 10*time.Millisecond)
+
+	assert.Equal(t, words(numbers(0, 5)), content(t, list))
+	value, err := list.LPop(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, "0", value)
+	_, err = openList(t, server.Client(t), "other"+list.Name()).RPush(t.Context(), "woken")
+	require.NoError(t, err)
+	assert.Equal(t, popped{"woken", nil}, <-result)
+}

@@ -1,0 +1,203 @@
+package shardedlist
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+// The sharded list against two oracles, a Go slice and a plain Redis list on the same server: whatever the sequence of
+// operations, and whichever client runs them, all three give the same results.
+func TestModel(t *testing.T) {
+	steps, seeds := 150, 6
+	if testing.Short() {
+		steps, seeds = 50, 2
+	}
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		for seed := range uint64(seeds) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			tape := make([]byte, steps*4)
+			for i := range tape {
+				tape[i] = byte(random.Uint32())
+			}
+			for _, capacity := range []int{1, 2, 3, 7} {
+				runModel(t, []redis.UniversalClient{server.Client(t), server.Client(t)}, capacity, tape)
+			}
+		}
+	})
+}
+
+func FuzzOperations(f *testing.F) {
+	rdb := redistest.Shared(f, redistest.Embedded).Client(f)
+	f.Add(uint8(0), []byte("push, pop, push, pop, and so on"))
+	f.Add(uint8(2), []byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23})
+	f.Fuzz(func(t *testing.T, capacity uint8, tape []byte) {
+		if len(tape) > 400 {
+			return
+		}
+		runModel(t, []redis.UniversalClient{rdb, rdb}, 1+int(capacity)%9, tape)
+	})
+}
+
+// model runs the same operation on all three lists. Each client has a handle of its own on the sharded list.
+type model struct {
+	t       testing.TB
+	handles []*ShardedList
+	rdb     redis.UniversalClient
+	plain   string
+	values  []string
+	pushed  int
+}
+
+func runModel(t testing.TB, clients []redis.UniversalClient, capacity int, tape []byte) {
+	m := &model{t: t, rdb: clients[0]}
+	m.handles = []*ShardedList{newList(t, clients[0], WithCapacity(capacity))}
+	m.plain = m.handles[0].Name()
+	for i, rdb := range clients[1:] {
+		m.handles = append(m.handles, openList(t, rdb, m.plain, WithCapacity(capacity+i)))
+	}
+	defer m.rdb.Del(context.Background(), m.plain)
+	defer func() { _, _ = m.handles[0].Del(context.Background()) }()
+	for ; len(tape) >= 4; tape = tape[4:] {
+		m.step(m.handles[int(tape[0])%len(m.handles)], tape[1], int(tape[2])%12, int64(int8(tape[3]))/8)
+	}
+}
+
+func (m *model) step(list *ShardedList, operation byte, count int, index int64) {
+	t, ctx := m.t, m.t.Context()
+	switch operation % 12 {
+	case 0, 1:
+		values := m.fresh(count%3 + 1)
+		m.push(list.LPush, m.rdb.LPush, values)
+		for _, value := range values {
+			m.values = slices.Insert(m.values, 0, value.(string))
+		}
+	case 2, 3:
+		values := m.fresh(count + 1)
+		m.push(list.RPush, m.rdb.RPush, values)
+		m.values = append(m.values, words(values)...)
+	case 4:
+		value, err := list.LPop(ctx)
+		m.one(value, err, m.rdb.LPop(ctx, m.plain), m.takeLeft(1))
+	case 5:
+		value, err := list.RPop(ctx)
+		m.one(value, err, m.rdb.RPop(ctx, m.plain), m.takeRight(1))
+	case 6:
+		values, err := list.LPopCount(ctx, count)
+		m.several(values, err, m.rdb.LPopCount(ctx, m.plain, count), count, m.takeLeft)
+	case 7:
+		values, err := list.RPopCount(ctx, count)
+		m.several(values, err, m.rdb.RPopCount(ctx, m.plain, count), count, m.takeRight)
+	case 8:
+		value, err := list.BLPop(ctx, time.Microsecond)
+		m.one(value, err, m.rdb.LPop(ctx, m.plain), m.takeLeft(1))
+	case 9:
+		value, err := list.BRPop(ctx, time.Microsecond)
+		m.one(value, err, m.rdb.RPop(ctx, m.plain), m.takeRight(1))
+	case 10:
+		value, err := list.LIndex(ctx, index)
+		want, wantErr := m.rdb.LIndex(ctx, m.plain, index).Result()
+		require.Equal(t, wantErr, err)
+		require.Equal(t, want, value)
+		values, err := list.LRange(ctx, index, index+int64(count))
+		require.NoError(t, err)
+		require.Equal(t, m.rdb.LRange(ctx, m.plain, index, index+int64(count)).Val(), values)
+	case 11:
+		if count != 0 {
+			break
+		}
+		existed, err := list.Del(ctx)
+		require.NoError(t, err)
+		require.Equal(t, m.rdb.Del(ctx, m.plain).Val() == 1, existed)
+		m.values = nil
+	}
+	length, err := list.LLen(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, len(m.values), length)
+	require.Equal(t, append([]string{}, m.values...), content(t, list))
+	require.NoError(t, list.Check(ctx))
+}
+
+// fresh are values not pushed before.
+func (m *model) fresh(count int) []any {
+	values := make([]any, count)
+	for i := range values {
+		values[i] = fmt.Sprint("v", m.pushed)
+		m.pushed++
+	}
+	return values
+}
+
+func (m *model) push(sharded func(context.Context, ...any) (int64, error), plain func(context.Context, string, ...any) *redis.IntCmd, values []any) {
+	length, err := sharded(m.t.Context(), values...)
+	require.NoError(m.t, err)
+	require.Equal(m.t, plain(m.t.Context(), m.plain, values...).Val(), length)
+}
+
+func (m *model) one(value string, err error, plain *redis.StringCmd, model []string) {
+	require.Equal(m.t, plain.Err(), err)
+	require.Equal(m.t, plain.Val(), value)
+	if err == nil {
+		require.Equal(m.t, model, []string{value})
+	}
+}
+
+func (m *model) several(values []string, err error, plain *redis.StringSliceCmd, count int, take func(int) []string) {
+	require.Equal(m.t, plain.Err(), err)
+	if err == nil {
+		require.Equal(m.t, plain.Val(), values)
+		require.Equal(m.t, take(count), values)
+	}
+}
+
+func (m *model) takeLeft(count int) []string {
+	count = min(count, len(m.values))
+	taken := append([]string{}, m.values[:count]...)
+	m.values = m.values[count:]
+	return taken
+}
+
+func (m *model) takeRight(count int) []string {
+	slices.Reverse(m.values)
+	taken := m.takeLeft(count)
+	slices.Reverse(m.values)
+	return taken
+}
+
+func FuzzNamesAndValues(f *testing.F) {
+	rdb := redistest.Shared(f, redistest.Embedded).Client(f)
+	for i, name := range hostileNames[:len(hostileNames)-2] {
+		f.Add(name, hostileNames[(i+7)%len(hostileNames)], []byte(name))
+	}
+	f.Fuzz(func(t *testing.T, name, other string, value []byte) {
+		if name == "" || other == "" || name == other {
+			return
+		}
+		for _, key := range ownedKeys(name) {
+			require.NotContains(t, ownedKeys(other), key)
+			require.Equal(t, keysOf(name).slot(), keys{prefix: key}.slot(), "of %q", key)
+		}
+		list := openList(t, rdb, name, WithCapacity(2))
+		defer func() { _, _ = list.Del(context.Background()) }()
+		length, err := list.RPush(t.Context(), value, string(value), value)
+		require.NoError(t, err)
+		require.EqualValues(t, 3, length)
+		empty, err := openList(t, rdb, other).LLen(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, empty)
+		for _, pop := range []func(context.Context) (string, error){list.LPop, list.RPop, list.RPop} {
+			popped, err := pop(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, value, []byte(popped))
+		}
+	})
+}

@@ -1,0 +1,181 @@
+package shardedlist
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+// call is an operation on the deque, for the history that porcupine checks.
+type call struct {
+	push  bool
+	end   side
+	value string
+}
+
+// deque is what a list is to its callers: pushes and pops of one element, an empty result being "".
+var deque = porcupine.Model{
+	Init: func() any { return []string(nil) },
+	Step: func(state, input, output any) (bool, any) {
+		values, in := slices.Clone(state.([]string)), input.(call)
+		switch {
+		case in.push && in.end == left:
+			return true, slices.Insert(values, 0, in.value)
+		case in.push:
+			return true, append(values, in.value)
+		case len(values) == 0:
+			return output == "", values
+		case in.end == left:
+			return output == values[0], values[1:]
+		default:
+			return output == values[len(values)-1], values[:len(values)-1]
+		}
+	},
+	Equal: func(a, b any) bool { return slices.Equal(a.([]string), b.([]string)) },
+	DescribeOperation: func(input, output any) string {
+		in := input.(call)
+		if in.push {
+			return fmt.Sprintf("%sPush(%s)", in.end, in.value)
+		}
+		return fmt.Sprintf("%sPop() = %q", in.end, output)
+	},
+}
+
+// A list of capacity 1, whose ends move with every element, hammered from both ends by blocking and plain clients, some of
+// which are cancelled: there is an order of all calls that explains what each of them saw.
+func TestExactOrderUnderConcurrency(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		const clients, each = 6, 8
+		var connections []redis.UniversalClient
+		for range clients {
+			connections = append(connections, server.Client(t))
+		}
+		for seed := range uint64(60) {
+			name := newList(t, connections[0]).Name()
+			shared := openList(t, connections[0], name, WithCapacity(1)) // by two of the clients
+			var mutex sync.Mutex
+			var history []porcupine.Operation
+			var group sync.WaitGroup
+			start := time.Now()
+			for client := range clients {
+				list := shared
+				if client > 1 {
+					list = openList(t, connections[client], name, WithCapacity(1))
+				}
+				group.Go(func() {
+					random := rand.New(rand.NewPCG(seed, uint64(client)))
+					for i := range each {
+						in := call{push: random.IntN(2) == 0, end: left, value: fmt.Sprintf("%d-%d", client, i)}
+						if random.IntN(2) == 0 {
+							in.end = right
+						}
+						called := time.Since(start)
+						output, err := perform(list, in, random)
+						returned := time.Since(start)
+						if errors.Is(err, context.DeadlineExceeded) {
+							continue // given up: it took nothing
+						}
+						assert.NoError(t, err)
+						mutex.Lock()
+						history = append(history, porcupine.Operation{
+							ClientId: client, Input: in, Output: output, Call: int64(called), Return: int64(returned),
+						})
+						mutex.Unlock()
+					}
+				})
+			}
+			group.Wait()
+			require.Equal(t, porcupine.Ok, porcupine.CheckOperationsTimeout(deque, history, time.Minute), "seed %d: %s", seed, describe(history))
+		}
+	})
+}
+
+// describe lists the calls of a history in the order they began, with their times.
+func describe(history []porcupine.Operation) string {
+	slices.SortFunc(history, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+	var text strings.Builder
+	for _, o := range history {
+		fmt.Fprintf(&text, "\n%9v..%9v client %d %s", time.Duration(o.Call), time.Duration(o.Return), o.ClientId,
+			deque.DescribeOperation(o.Input, o.Output))
+	}
+	return text.String()
+}
+
+// perform runs a call, a pop in one of several ways.
+func perform(list *ShardedList, in call, random *rand.Rand) (value string, err error) {
+	ctx := context.Background()
+	pop, wait, push := list.LPop, list.BLPop, list.LPush
+	if in.end == right {
+		pop, wait, push = list.RPop, list.BRPop, list.RPush
+	}
+	switch {
+	case in.push:
+		_, err = push(ctx, in.value)
+		return "", err
+	case random.IntN(3) == 0:
+		value, err = pop(ctx)
+	default:
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(random.IntN(8000))*time.Microsecond)
+		defer cancel()
+		value, err = wait(ctx, time.Duration(1+random.IntN(8))*time.Millisecond)
+	}
+	if err == redis.Nil {
+		err = nil
+	}
+	return value, err
+}
+
+// The blocking pop of the book waits on the end shard itself, with a script behind it in the pipeline that drops a dummy
+// into that shard if the end has moved. Between looking and blocking, the end moves: then BLPOP takes an element from the
+// middle of the list, and the dummy stays among the data. The bell has no wrong shard to wait on.
+func TestTheBooksBlockingPopTakesFromTheWrongPlace(t *testing.T) {
+	rdb := redistest.Shared(t, redistest.Redis).Client(t)
+	ctx, prefix := t.Context(), "{"+t.Name()+"}:"
+	shard := func(id int) string { return prefix + strconv.Itoa(id) }
+	const dummy = "dummy"
+	wake := redis.NewScript(`if redis.call('GET', KEYS[1]) ~= ARGV[1] then redis.call('LPUSH', KEYS[2], ARGV[2]) end`)
+	wakeSHA := wake.Load(ctx, rdb).Val()
+
+	// The consumer looks: the list is empty, its left end is shard 0, there it will wait.
+	// Before it gets there, others push a, then b at the left, on a shard of its own.
+	require.NoError(t, rdb.RPush(ctx, shard(0), "a").Err())
+	require.NoError(t, rdb.RPush(ctx, shard(-1), "b").Err())
+	require.NoError(t, rdb.Set(ctx, prefix+"first", -1, 0).Err())
+	pipe := rdb.Pipeline()
+	wait := pipe.BLPop(ctx, time.Second, shard(0))
+	pipe.EvalSha(ctx, wakeSHA, []string{prefix + "first", shard(0)}, 0, dummy)
+	_, _ = pipe.Exec(ctx)
+	assert.Equal(t, "a", wait.Val()[1], "the element to the right of b")
+	assert.Equal(t, []string{dummy}, rdb.LRange(ctx, shard(0), 0, -1).Val(), "a dummy among the data")
+	require.NoError(t, rdb.Del(ctx, shard(0), shard(-1), prefix+"first").Err())
+
+	// The same with the bell: the consumer arms the list and is held up; its pipeline takes the leftmost element.
+	list := newList(t, rdb, WithCapacity(1))
+	values, err := list.pop(ctx, left, 1, waitFirst)
+	require.NoError(t, err)
+	require.Empty(t, values)
+	_, err = list.RPush(ctx, "a")
+	require.NoError(t, err)
+	_, err = list.LPush(ctx, "b")
+	require.NoError(t, err)
+	values, err = list.left.take(round{ask: 1, release: list.keys.release("held-up"), slice: time.Second})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"b"}, values)
+	assert.Equal(t, []string{"a"}, content(t, list))
+}

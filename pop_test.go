@@ -1,0 +1,87 @@
+package shardedlist
+
+import (
+	"context"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+func TestPopOfAnEmptyListIsRedisNil(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t))
+		_, err := list.LPop(t.Context())
+		assert.Equal(t, redis.Nil, err)
+		_, err = list.RPop(t.Context())
+		assert.Equal(t, redis.Nil, err)
+		for _, count := range []int{0, 1, 5} {
+			_, err = list.LPopCount(t.Context(), count)
+			assert.Equal(t, redis.Nil, err)
+			_, err = list.RPopCount(t.Context(), count)
+			assert.Equal(t, redis.Nil, err)
+		}
+		assert.Empty(t, keysOfList(t, list))
+	})
+}
+
+func TestPopCountAsRedis(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		for count := range 9 {
+			list := newList(t, rdb, WithCapacity(2))
+			plain := list.Name()
+			for range 2 {
+				require.NoError(t, rdb.RPush(t.Context(), plain, numbers(0, 7)...).Err())
+				_, err := list.RPush(t.Context(), numbers(0, 7)...)
+				require.NoError(t, err)
+			}
+			want, wantErr := rdb.LPopCount(t.Context(), plain, count).Result()
+			got, err := list.LPopCount(t.Context(), count)
+			assert.Equal(t, wantErr, err)
+			assert.Equal(t, want, got)
+			want, wantErr = rdb.RPopCount(t.Context(), plain, count).Result()
+			got, err = list.RPopCount(t.Context(), count)
+			assert.Equal(t, wantErr, err)
+			assert.Equal(t, want, got)
+		}
+	})
+}
+
+func TestANegativeCountChangesNothing(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t))
+		_, err := list.RPush(t.Context(), "a")
+		require.NoError(t, err)
+		for _, pop := range []func(context.Context, int) ([]string, error){list.LPopCount, list.RPopCount} {
+			_, err = pop(t.Context(), -1)
+			assert.ErrorIs(t, err, ErrNegativeCount)
+		}
+		assert.Equal(t, []string{"a"}, content(t, list))
+	})
+}
+
+// Ids wander below zero and back while the ends are used in turn.
+func TestBothEndsOverAndOver(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		for _, capacity := range []int{1, 2, 3} {
+			list := newList(t, server.Client(t), WithCapacity(capacity))
+			for round := range 30 {
+				_, err := list.LPush(t.Context(), numbers(0, round)...)
+				require.True(t, round == 0 || err == nil, err)
+				_, err = list.RPush(t.Context(), "x", "y")
+				require.NoError(t, err)
+				for range round + 2 {
+					_, err = list.RPop(t.Context())
+					require.NoError(t, err)
+				}
+				_, err = list.LPop(t.Context())
+				require.Equal(t, redis.Nil, err)
+				require.Empty(t, keysOfList(t, list))
+			}
+		}
+	})
+}

@@ -1,0 +1,205 @@
+package shardedlist
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+func TestValuesAreEncodedAsGoRedisEncodesThem(t *testing.T) {
+	text, number := "text", int32(-7)
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		for name, values := range map[string][]any{
+			"strings":    {"", "a", text, &text},
+			"bytes":      {[]byte{}, []byte{0, 0xff, '\r', '\n'}},
+			"integers":   {1, int8(-1), int16(2), int64(-1 << 63), uint64(1<<64 - 1), uintptr(3), number, &number},
+			"floats":     {1.5, float32(0.1), 1e300, 1e-7},
+			"bools":      {true, false},
+			"times":      {time.Unix(1, 5).UTC(), 3 * time.Second},
+			"nils":       {nil, (*int)(nil), (*string)(nil), "x"},
+			"marshalers": {marshaler{text: "binary"}, &marshaler{text: "pointer"}, net.IPv4(1, 2, 3, 4)},
+			"lone slice": {[]string{"a", "b", "c"}},
+			"lone any":   {[]any{"a", 1, true}},
+			"lone map":   {map[string]any{"field": "value"}},
+			"lone struct": {struct {
+				A string `redis:"a"`
+			}{"value"}},
+			"lone marshal":  {marshaler{text: "alone"}},
+			"a megabyte":    {strings.Repeat("x", 1<<20), bytes.Repeat([]byte{0}, 3<<20)},
+			"lone time":     {time.Unix(9, 0).UTC()},
+			"lone duration": {time.Minute},
+		} {
+			list := newList(t, rdb, WithCapacity(2))
+			plain := list.Name()
+			length, err := list.RPush(t.Context(), values...)
+			require.NoError(t, err, name)
+			want, err := rdb.RPush(t.Context(), plain, values...).Result()
+			require.NoError(t, err, name)
+			assert.Equal(t, want, length, name)
+			assert.Equal(t, rdb.LRange(t.Context(), plain, 0, -1).Val(), content(t, list), name)
+		}
+	})
+}
+
+type marshaler struct {
+	text string
+	err  error
+}
+
+func (m marshaler) MarshalBinary() ([]byte, error) { return []byte(m.text), m.err }
+
+func TestAPushOfABadValueSendsNothing(t *testing.T) {
+	broken := errors.New("broken")
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t))
+		for _, test := range []struct {
+			values []any
+			want   error
+		}{
+			{nil, ErrNoValues},
+			{[]any{[]string{}}, ErrNoValues},
+			{[]any{nil}, ErrNoValues}, // go-redis sends this as an RPUSH without values, which Redis refuses
+			{[]any{"good", struct{}{}}, ErrValue},
+			{[]any{"good", []string{"nested"}}, ErrValue},
+			{[]any{make(chan int)}, ErrValue},
+			{[]any{"good", marshaler{err: broken}}, ErrValue},
+			{[]any{"good", marshaler{err: broken}}, broken},
+		} {
+			_, err := list.RPush(t.Context(), test.values...)
+			assert.ErrorIs(t, err, test.want)
+			_, err = list.LPush(t.Context(), test.values...)
+			assert.ErrorIs(t, err, test.want)
+		}
+		assert.Empty(t, keysOfList(t, list))
+	})
+}
+
+func TestAPushLeavesTheCallersSliceAlone(t *testing.T) {
+	list := newList(t, redistest.Shared(t, redistest.Embedded).Client(t))
+	values := []any{"a", marshaler{text: "b"}, 3}
+	_, err := list.RPush(t.Context(), values...)
+	require.NoError(t, err)
+	assert.Equal(t, []any{"a", marshaler{text: "b"}, 3}, values)
+}
+
+func TestAHundredThousandValuesInOneCall(t *testing.T) {
+	values := numbers(0, 100_000)
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		for _, capacity := range []int{1, 7, 512, MaxCapacity} {
+			if server.Kind() == redistest.Embedded && capacity != 512 {
+				continue // it takes seconds for so many calls, or for so long a shard
+			}
+			list := newList(t, server.Client(t), WithCapacity(capacity))
+			_, err := list.RPush(t.Context(), "first")
+			require.NoError(t, err)
+			length, err := list.RPush(t.Context(), values...)
+			require.NoError(t, err)
+			assert.EqualValues(t, 100_001, length)
+			popped, err := list.LPopCount(t.Context(), 100_001)
+			require.NoError(t, err)
+			assert.Equal(t, append([]string{"first"}, words(values)...), popped)
+			assert.Empty(t, keysOfList(t, list))
+
+			length, err = list.LPush(t.Context(), values...)
+			require.NoError(t, err)
+			assert.EqualValues(t, 100_000, length)
+			popped, err = list.RPopCount(t.Context(), 200_000)
+			require.NoError(t, err)
+			assert.Equal(t, words(values), popped)
+		}
+	})
+}
+
+// A reader that sees any element of a call must see them all, next to each other.
+func TestAPushOfManyValuesIsAtomic(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		list := newList(t, rdb, WithCapacity(3))
+		const size = 10
+		ctx, stop := context.WithCancel(t.Context())
+		failed := make(chan error, 2)
+		for _, push := range []func(context.Context, ...any) (int64, error){list.LPush, list.RPush} {
+			go func() {
+				for ctx.Err() == nil {
+					if _, err := push(context.Background(), numbers(0, size)...); err != nil {
+						failed <- err
+						return
+					}
+				}
+				failed <- nil
+			}()
+		}
+		for range 200 {
+			popped, err := list.LPopCount(t.Context(), size)
+			if err == redis.Nil {
+				continue
+			}
+			require.NoError(t, err)
+			require.Len(t, popped, size)
+			ascending, descending := words(numbers(0, size)), []string{"9", "8", "7", "6", "5", "4", "3", "2", "1", "0"}
+			require.True(t, assert.ObjectsAreEqual(ascending, popped) || assert.ObjectsAreEqual(descending, popped), popped)
+		}
+		stop()
+		require.NoError(t, <-failed)
+		require.NoError(t, <-failed)
+		length, err := list.LLen(t.Context())
+		require.NoError(t, err)
+		assert.Zero(t, length%size)
+	})
+}
+
+func TestAGiantPushIsSplit(t *testing.T) {
+	assert.Equal(t, maxCallValues, callSize(numbers(0, maxCallValues+1)))
+	assert.Equal(t, 5, callSize(numbers(0, 5)))
+	megabyte := strings.Repeat("x", 1<<20)
+	values := make([]any, 100)
+	for i := range values {
+		values[i] = megabyte
+	}
+	assert.Equal(t, 64, callSize(values))
+	assert.Equal(t, 1, callSize([]any{strings.Repeat("x", 80<<20), "y"}), "one value at least")
+
+	list := newList(t, redistest.Shared(t, redistest.Redis).Client(t))
+	length, err := list.RPush(t.Context(), numbers(0, maxCallValues+5)...)
+	require.NoError(t, err)
+	assert.EqualValues(t, maxCallValues+5, length)
+	popped, err := list.LPopCount(t.Context(), maxCallValues+9)
+	require.NoError(t, err)
+	assert.Equal(t, words(numbers(0, maxCallValues+5)), popped)
+}
+
+func TestAPushOfOneValueTakesThreeCallsOrFewer(t *testing.T) {
+	rdb := redistest.Start(t, redistest.Redis).Client(t).(*redis.Client)
+	list := newList(t, rdb, WithCapacity(1000))
+	_, err := list.RPush(t.Context(), numbers(0, 2500)...)
+	require.NoError(t, err)
+	for name, push := range map[string]func(context.Context, ...any) (int64, error){"rpush": list.RPush, "lpush": list.LPush} {
+		_, err = push(t.Context(), "the script is loaded, and the shard made")
+		require.NoError(t, err)
+		require.NoError(t, rdb.ConfigResetStat(t.Context()).Err())
+		for i := range 100 {
+			_, err := push(t.Context(), i)
+			require.NoError(t, err)
+		}
+		calls := commandCalls(t, rdb)
+		assert.Equal(t, map[string]int{"evalsha": 100, "hmget": 100, "llen": 100, name + "x": 100}, without(calls, "config|resetstat", "info"))
+	}
+}
+
+func without(calls map[string]int, names ...string) map[string]int {
+	for _, name := range names {
+		delete(calls, name)
+	}
+	return calls
+}

@@ -1,0 +1,320 @@
+package shardedlist
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+// operations are all methods that change a list, by name. The list they are run on has the capacity 2.
+var operations = map[string]func(ctx context.Context, list *ShardedList) error{
+	"lpush": func(ctx context.Context, list *ShardedList) error { _, err := list.LPush(ctx, "new"); return err },
+	"rpush": func(ctx context.Context, list *ShardedList) error { _, err := list.RPush(ctx, "new"); return err },
+	"lpush many": func(ctx context.Context, list *ShardedList) error {
+		_, err := list.LPush(ctx, numbers(0, 7)...)
+		return err
+	},
+	"rpush many": func(ctx context.Context, list *ShardedList) error {
+		_, err := list.RPush(ctx, numbers(0, 7)...)
+		return err
+	},
+	"lpop": func(ctx context.Context, list *ShardedList) error { _, err := list.LPop(ctx); return ignoreNil(err) },
+	"rpop": func(ctx context.Context, list *ShardedList) error { _, err := list.RPop(ctx); return ignoreNil(err) },
+	"lpop many": func(ctx context.Context, list *ShardedList) error {
+		_, err := list.LPopCount(ctx, 5)
+		return ignoreNil(err)
+	},
+	"rpop many": func(ctx context.Context, list *ShardedList) error {
+		_, err := list.RPopCount(ctx, 5)
+		return ignoreNil(err)
+	},
+	"lpop all": func(ctx context.Context, list *ShardedList) error {
+		_, err := list.LPopCount(ctx, 100)
+		return ignoreNil(err)
+	},
+	"blpop": func(ctx context.Context, list *ShardedList) error {
+		_, err := list.BLPop(ctx, 5*time.Millisecond)
+		return ignoreNil(err)
+	},
+	"brpop": func(ctx context.Context, list *ShardedList) error {
+		_, err := list.BRPop(ctx, 5*time.Millisecond)
+		return ignoreNil(err)
+	},
+	"del": func(ctx context.Context, list *ShardedList) error { _, err := list.Del(ctx); return err },
+}
+
+// snapshot is the content of all keys of the list, wherever they are, but those that only wake consumers and the times to live.
+func snapshot(t testing.TB, list *ShardedList) map[string]string {
+	t.Helper()
+	keys := map[string]string{}
+	for _, node := range nodesOf(t, list) {
+		found, err := node.Keys(t.Context(), list.keys.glob()).Result()
+		require.NoError(t, err)
+		for _, key := range found {
+			value := read(t, node, key)
+			if value == "" { // it has expired meanwhile
+				continue
+			}
+			if !strings.HasPrefix(key, list.keys.bell+":") {
+				keys[key] = value
+			}
+		}
+	}
+	return keys
+}
+
+// read returns what a key holds on that very node, also if the node is about to receive the key's slot.
+func read(t testing.TB, node *redis.Client, key string) string {
+	t.Helper()
+	ask := func(args ...any) any {
+		pipe := node.Pipeline()
+		pipe.Do(t.Context(), "asking")
+		reply := pipe.Do(t.Context(), args...)
+		_, _ = pipe.Exec(t.Context()) // asking is an error where there is no cluster
+		require.NoError(t, reply.Err())
+		return reply.Val()
+	}
+	switch kind := ask("type", key); kind {
+	case "list":
+		return fmt.Sprint(ask("lrange", key, 0, -1))
+	case "hash":
+		return fmt.Sprint(ask("hgetall", key))
+	case "string":
+		return fmt.Sprint(ask("get", key))
+	case "none":
+		return ""
+	default:
+		t.Fatalf("a %s at %q", kind, key)
+		return ""
+	}
+}
+
+// Whichever of its keys holds something else, an operation that meets it fails, and everything is as before.
+func TestAWrongTypeIsAnErrorThatChangesNothing(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		foreign := map[string]func(k keys) string{
+			"meta":       func(k keys) string { return k.meta },
+			"bell":       func(k keys) string { return k.bell },
+			"first":      func(k keys) string { return k.shard(-1) },
+			"middle":     func(k keys) string { return k.shard(0) },
+			"last":       func(k keys) string { return k.shard(1) },
+			"next right": func(k keys) string { return k.shard(2) },
+			"next left":  func(k keys) string { return k.shard(-2) },
+			"far right":  func(k keys) string { return k.shard(4) },
+			"far left":   func(k keys) string { return k.shard(-4) },
+		}
+		met := map[string]bool{}
+		for what, key := range foreign {
+			for name, operate := range operations {
+				for _, armed := range []bool{false, true} {
+					list, err := New(rdb, fmt.Sprintf("%s %s %s %t", t.Name(), what, name, armed), WithCapacity(2))
+					require.NoError(t, err)
+					if armed {
+						_, err = list.BLPop(t.Context(), time.Millisecond)
+						require.Equal(t, redis.Nil, err)
+					} else {
+						_, err = list.LPush(t.Context(), "a", "b")
+						require.NoError(t, err)
+						_, err = list.RPush(t.Context(), "c", "d", "e", "f")
+						require.NoError(t, err)
+					}
+					require.NoError(t, rdb.Set(t.Context(), key(list.keys), "foreign", 0).Err())
+					before := snapshot(t, list)
+					err = operate(t.Context(), list)
+					if err == nil {
+						continue // it had no business with that key
+					}
+					met[what] = true
+					assert.ErrorIs(t, err, ErrWrongType, "%s with a foreign %s", name, what)
+					assert.Equal(t, before, snapshot(t, list), "%s with a foreign %s", name, what)
+				}
+			}
+		}
+		assert.Len(t, met, len(foreign), "each key is read by an operation: %v", slices.Collect(maps.Keys(met)))
+	})
+}
+
+func TestAnUnknownLayoutIsAnErrorThatChangesNothing(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		for name, meta := range map[string]map[string]any{
+			"newer":  {"layout": 2, "first": 0, "last": 0, "cap": 2},
+			"older":  {"first": 0, "last": 0, "cap": 2},
+			"no one": {"field": "value"},
+		} {
+			list, err := New(rdb, t.Name()+name, WithCapacity(2))
+			require.NoError(t, err)
+			require.NoError(t, rdb.HSet(t.Context(), list.keys.meta, meta).Err())
+			before := snapshot(t, list)
+			for what, operate := range operations {
+				assert.ErrorIs(t, operate(t.Context(), list), ErrLayout, what)
+			}
+			_, err = list.LLen(t.Context())
+			assert.ErrorIs(t, err, ErrLayout)
+			_, err = list.LIndex(t.Context(), 0)
+			assert.ErrorIs(t, err, ErrLayout)
+			_, err = list.LRange(t.Context(), 0, -1)
+			assert.ErrorIs(t, err, ErrLayout)
+			_, err = list.Info(t.Context())
+			assert.ErrorIs(t, err, ErrLayout)
+			assert.ErrorIs(t, list.Check(t.Context()), ErrLayout)
+			assert.Equal(t, before, snapshot(t, list))
+		}
+	})
+}
+
+// A server forgets its scripts when it restarts, fails over, or is told to.
+func TestScriptFlush(t *testing.T) {
+	for _, kind := range []redistest.Kind{redistest.Embedded, redistest.Redis, redistest.Cluster, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			list := newList(t, redistest.Start(t, kind).Client(t), WithCapacity(2))
+			flush := func() {
+				for _, node := range nodesOf(t, list) {
+					require.NoError(t, node.ScriptFlush(t.Context()).Err())
+				}
+			}
+			for _, operate := range operations {
+				flush()
+				require.NoError(t, operate(t.Context(), list))
+			}
+			_, err := list.Del(t.Context())
+			require.NoError(t, err)
+			result := blockingPop(t, list, t.Context(), 0)
+			asleep(t, list)
+			flush()
+			_, err = list.RPush(t.Context(), "x")
+			require.NoError(t, err)
+			assert.Equal(t, popped{"x", nil}, <-result)
+			assert.NoError(t, list.Check(t.Context()))
+		})
+	}
+}
+
+// Over maxmemory, pushes fail and change nothing, and whatever takes elements out works.
+func TestPopKeepsWorkingWhenMemoryIsFull(t *testing.T) {
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, kind, "maxmemory-policy noeviction")
+			rdb := server.Client(t).(*redis.Client)
+			list := newList(t, rdb, WithCapacity(2))
+			_, err := list.RPush(t.Context(), numbers(0, 100)...)
+			require.NoError(t, err)
+			doomed := newList(t, rdb, WithCapacity(2))
+			_, err = doomed.RPush(t.Context(), numbers(0, 1000)...)
+			require.NoError(t, err)
+			empty := newList(t, rdb, WithCapacity(2))
+			for _, operate := range operations { // the scripts are loaded
+				require.NoError(t, operate(t.Context(), newList(t, rdb, WithCapacity(2))))
+			}
+			require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+
+			for name, operate := range operations {
+				if !strings.Contains(name, "push") {
+					continue
+				}
+				for _, target := range []*ShardedList{list, empty} {
+					before := snapshot(t, target)
+					assert.ErrorContains(t, operate(t.Context(), target), "OOM", name)
+					assert.Equal(t, before, snapshot(t, target), name)
+				}
+			}
+			require.NoError(t, list.Check(t.Context()))
+
+			for i, pop := range []func(context.Context) (string, error){
+				list.LPop, list.LPop, list.LPop,
+				func(ctx context.Context) (string, error) { return list.BLPop(ctx, 0) },
+			} {
+				value, err := pop(t.Context())
+				require.NoError(t, err)
+				assert.Equal(t, fmt.Sprint(i), value)
+			}
+			values, err := list.RPopCount(t.Context(), 50)
+			require.NoError(t, err)
+			assert.Len(t, values, 50)
+			values, err = list.LPopCount(t.Context(), 100)
+			require.NoError(t, err)
+			assert.Equal(t, words(numbers(4, 50)), values)
+			assert.Empty(t, keysOfList(t, list))
+
+			// Waiting and giving up work too.
+			_, err = list.BLPop(t.Context(), 10*time.Millisecond)
+			assert.Equal(t, redis.Nil, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			result := blockingPop(t, list, ctx, 0)
+			asleep(t, list)
+			cancel()
+			assert.ErrorIs(t, (<-result).err, context.Canceled)
+
+			existed, err := doomed.Del(t.Context())
+			require.NoError(t, err)
+			assert.True(t, existed)
+			assert.Empty(t, keysOfList(t, doomed))
+
+			// And a waiter gets what is pushed once there is room.
+			result = blockingPop(t, list, t.Context(), 0)
+			asleep(t, list)
+			require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
+			_, err = list.LPush(t.Context(), "room")
+			require.NoError(t, err)
+			assert.Equal(t, popped{"room", nil}, <-result)
+		})
+	}
+}
+
+func TestRestartWithAppendOnlyFile(t *testing.T) {
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, kind, "appendonly yes", "appendfsync always")
+			list := newList(t, server.Client(t), WithCapacity(3))
+			result := blockingPop(t, list, t.Context(), 0)
+			asleep(t, list)
+			_, err := list.RPush(t.Context(), numbers(0, 100)...)
+			require.NoError(t, err)
+			require.Equal(t, popped{"0", nil}, <-result)
+			_, err = list.RPop(t.Context())
+			require.NoError(t, err)
+			server.Restart(t)
+			assert.Equal(t, words(numbers(1, 99)), content(t, list))
+			value, err := list.LPop(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, "1", value)
+			require.NoError(t, list.Check(t.Context()))
+		})
+	}
+}
+
+// While a server loads its data set, operations wait for it.
+func TestAPassingErrorIsRetriedUntilTheDeadline(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis)
+	rdb := server.Client(t, func(o *redis.UniversalOptions) { o.MaxRetries = -1 }).(*redis.Client)
+	list := newList(t, rdb)
+	require.NoError(t, rdb.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err()) // a replica is read-only
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := list.RPush(ctx, "x")
+	assert.ErrorContains(t, err, "READONLY")
+
+	done := make(chan error)
+	go func() {
+		_, err := list.RPush(t.Context(), "x")
+		done <- err
+	}()
+	result := blockingPop(t, list, t.Context(), 0)
+	require.NoError(t, rdb.Do(t.Context(), "replicaof", "no", "one").Err())
+	assert.NoError(t, <-done)
+	assert.Equal(t, popped{"x", nil}, <-result)
+}

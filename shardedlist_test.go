@@ -1,0 +1,345 @@
+package shardedlist
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.Main(m)) }
+
+// newList returns an empty list of a name of its own. When the test ends, the list's invariants are checked.
+func newList(t testing.TB, rdb redis.UniversalClient, opts ...Option) *ShardedList {
+	t.Helper()
+	return openList(t, rdb, fmt.Sprintf("%s-%s", t.Name(), uuid.NewString()), opts...)
+}
+
+// openList is newList for a name that other lists may share.
+func openList(t testing.TB, rdb redis.UniversalClient, name string, opts ...Option) *ShardedList {
+	t.Helper()
+	list, err := New(rdb, name, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if !t.Failed() {
+			assert.NoError(t, list.Check(context.Background()))
+		}
+	})
+	return list
+}
+
+// numbers are the decimal numbers from..to-1, as values to push.
+func numbers(from, to int) []any {
+	values := make([]any, 0, to-from)
+	for i := from; i < to; i++ {
+		values = append(values, i)
+	}
+	return values
+}
+
+func words(values []any) []string {
+	result := make([]string, len(values))
+	for i, value := range values {
+		result[i] = fmt.Sprint(value)
+	}
+	return result
+}
+
+func content(t testing.TB, list *ShardedList) []string {
+	t.Helper()
+	return collect(t, list.All(t.Context()))
+}
+
+func collect(t testing.TB, all iter.Seq2[string, error]) []string {
+	t.Helper()
+	values := []string{}
+	for value, err := range all {
+		require.NoError(t, err)
+		values = append(values, value)
+	}
+	return values
+}
+
+// keysOfList are all keys that exist of the list, on whatever node.
+func keysOfList(t testing.TB, list *ShardedList) []string {
+	t.Helper()
+	found := []string{}
+	for _, node := range nodesOf(t, list) {
+		keys, err := node.Keys(t.Context(), list.keys.glob()).Result()
+		require.NoError(t, err)
+		found = append(found, keys...)
+	}
+	return found
+}
+
+func nodesOf(t testing.TB, list *ShardedList) (nodes []*redis.Client) {
+	t.Helper()
+	switch rdb := list.rdb.(type) {
+	case *redis.ClusterClient:
+		added := make(chan *redis.Client, 100)
+		require.NoError(t, rdb.ForEachMaster(t.Context(), func(_ context.Context, node *redis.Client) error {
+			added <- node
+			return nil
+		}))
+		close(added)
+		for node := range added {
+			nodes = append(nodes, node)
+		}
+	case *redis.Client:
+		nodes = append(nodes, rdb)
+	}
+	return nodes
+}
+
+func TestNewRefusesBadInput(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{})
+	defer func() { _ = rdb.Close() }()
+	var noClient *redis.Client
+	for _, test := range []struct {
+		rdb  redis.UniversalClient
+		name string
+		opts []Option
+		want error
+	}{
+		{nil, "jobs", nil, ErrNilClient},
+		{noClient, "jobs", nil, ErrNilClient},
+		{rdb, "", nil, ErrEmptyName},
+		{rdb, "jobs", []Option{WithCapacity(0)}, ErrCapacity},
+		{rdb, "jobs", []Option{WithCapacity(-1)}, ErrCapacity},
+		{rdb, "jobs", []Option{WithCapacity(MaxCapacity + 1)}, ErrCapacity},
+		{rdb, "jobs", []Option{WithCapacity(1)}, nil},
+		{rdb, "jobs", []Option{WithCapacity(MaxCapacity)}, nil},
+		{rdb, "jobs", nil, nil},
+	} {
+		list, err := New(test.rdb, test.name, test.opts...)
+		assert.ErrorIs(t, err, test.want)
+		assert.Equal(t, test.want == nil, list != nil)
+	}
+}
+
+func TestDelTellsWhetherTheListExisted(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t), WithCapacity(2))
+		existed, err := list.Del(t.Context())
+		require.NoError(t, err)
+		assert.False(t, existed)
+
+		_, err = list.RPush(t.Context(), numbers(0, 9)...)
+		require.NoError(t, err)
+		existed, err = list.Del(t.Context())
+		require.NoError(t, err)
+		assert.True(t, existed)
+		assert.Empty(t, keysOfList(t, list))
+	})
+}
+
+// A Del whose client dies right after the atomic step leaves shards without a list. Whatever others then do with the list
+// must neither see them nor keep them.
+func TestLaterOperationsFinishAnInterruptedDel(t *testing.T) {
+	later := map[string]func(ctx context.Context, list *ShardedList, i int) error{
+		"rpush": func(ctx context.Context, list *ShardedList, i int) error {
+			_, err := list.RPush(ctx, i)
+			return err
+		},
+		"lpush": func(ctx context.Context, list *ShardedList, i int) error {
+			_, err := list.LPush(ctx, i)
+			return err
+		},
+		"lpush many": func(ctx context.Context, list *ShardedList, i int) error {
+			_, err := list.LPush(ctx, numbers(0, 300)...) // beyond what one step sweeps, over the stale shards
+			return err
+		},
+		"push and pop": func(ctx context.Context, list *ShardedList, i int) error {
+			if _, err := list.LPush(ctx, i); err != nil {
+				return err
+			}
+			_, err := list.RPop(ctx)
+			return err
+		},
+		"pop of nothing": func(ctx context.Context, list *ShardedList, i int) error {
+			_, err := list.LPop(ctx)
+			return ignoreNil(err)
+		},
+		"blocking pop": func(ctx context.Context, list *ShardedList, i int) error {
+			_, err := list.BLPop(ctx, time.Millisecond)
+			return ignoreNil(err)
+		},
+		"del": func(ctx context.Context, list *ShardedList, i int) error {
+			_, err := list.Del(ctx)
+			return err
+		},
+	}
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		for name, operate := range later {
+			t.Run(name, func(t *testing.T) {
+				list := newList(t, server.Client(t), WithCapacity(1))
+				_, err := list.RPush(t.Context(), numbers(0, 1000)...)
+				require.NoError(t, err)
+				_, err = list.LPopCount(t.Context(), 10) // so that ids do not begin at 0
+				require.NoError(t, err)
+				_, err = list.run(t.Context(), delScript) // and no sweep after it
+				require.NoError(t, err)
+
+				length, err := list.LLen(t.Context())
+				require.NoError(t, err)
+				require.Zero(t, length)
+				require.Empty(t, content(t, list))
+				require.Greater(t, len(keysOfList(t, list)), 500)
+
+				for i := range 20 {
+					require.NoError(t, operate(t.Context(), list, i))
+					require.NoError(t, list.Check(t.Context()))
+				}
+				info, err := list.Info(t.Context())
+				require.NoError(t, err)
+				assert.Zero(t, info.Unswept)
+				shards := 0
+				for _, key := range keysOfList(t, list) {
+					if key != list.keys.meta && !strings.HasPrefix(key, list.keys.bell) {
+						shards++
+					}
+				}
+				assert.EqualValues(t, info.Shards, shards)
+				assert.Len(t, content(t, list), int(info.Length))
+			})
+		}
+	})
+}
+
+func ignoreNil(err error) error {
+	if err == redis.Nil {
+		return nil
+	}
+	return err
+}
+
+func TestDelOfAMillionElementsTakesBoundedSteps(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis)
+	rdb := server.Client(t).(*redis.Client)
+	list := newList(t, rdb)
+	for i := 0; i < 1_000_000; i += 100_000 {
+		_, err := list.RPush(t.Context(), numbers(i, i+100_000)...)
+		require.NoError(t, err)
+	}
+	require.NoError(t, rdb.ConfigResetStat(t.Context()).Err())
+
+	reply, err := list.run(t.Context(), delScript)
+	require.NoError(t, err)
+	require.Equal(t, []any{int64(1), int64(1)}, reply)
+	calls := commandCalls(t, rdb)
+	assert.LessOrEqual(t, calls["unlink"], 100)
+	assert.Less(t, calls["unlink"]+calls["exists"]+calls["hset"]+calls["llen"], 220)
+
+	existed, err := list.Del(t.Context())
+	require.NoError(t, err)
+	assert.False(t, existed)
+	assert.Empty(t, keysOfList(t, list))
+	calls = commandCalls(t, rdb)
+	assert.LessOrEqual(t, calls["unlink"], 100*(calls["evalsha"]+calls["eval"]))
+}
+
+// The capacity belongs to the list, whoever pushes.
+func TestTheListKeepsTheCapacityItWasCreatedWith(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		creator := newList(t, rdb, WithCapacity(3))
+		other, err := New(rdb, creator.Name(), WithCapacity(100))
+		require.NoError(t, err)
+
+		_, err = creator.RPush(t.Context(), 0)
+		require.NoError(t, err)
+		_, err = other.RPush(t.Context(), numbers(1, 10)...)
+		require.NoError(t, err)
+		info, err := other.Info(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 3, info.Capacity)
+		assert.EqualValues(t, 4, info.Shards)
+
+		_, err = other.LPopCount(t.Context(), 10)
+		require.NoError(t, err)
+		_, err = other.RPush(t.Context(), 0)
+		require.NoError(t, err)
+		info, err = creator.Info(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 100, info.Capacity, "a list that was empty is created anew")
+	})
+}
+
+func TestCapacityComesFromTheServer(t *testing.T) {
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		for setting, want := range map[string]int64{
+			"list-max-listpack-size 37": 37,
+			"list-max-ziplist-size 41":  41,
+			"list-max-listpack-size -2": DefaultCapacity, // a size in bytes
+			`rename-command CONFIG ""`:  DefaultCapacity, // as managed services do
+		} {
+			t.Run(string(kind)+" "+setting, func(t *testing.T) {
+				t.Parallel()
+				list := newList(t, redistest.Start(t, kind, setting).Client(t))
+				_, err := list.RPush(t.Context(), "a")
+				require.NoError(t, err)
+				info, err := list.Info(t.Context())
+				require.NoError(t, err)
+				assert.Equal(t, want, info.Capacity)
+			})
+		}
+	}
+}
+
+func TestAnEmptyListLeavesNoKeyForLongerThanAMinute(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		list := newList(t, rdb, WithCapacity(2))
+		_, err := list.RPush(t.Context(), numbers(0, 7)...)
+		require.NoError(t, err)
+		_, err = list.RPopCount(t.Context(), 7)
+		require.NoError(t, err)
+		assert.Empty(t, keysOfList(t, list))
+
+		// Consumers that waited leave an armed list or a dummy, with a short life.
+		_, err = list.BLPop(t.Context(), time.Millisecond)
+		require.Equal(t, redis.Nil, err)
+		require.NotEmpty(t, keysOfList(t, list))
+		assertAllExpire(t, list)
+		_, err = list.RPush(t.Context(), "rings")
+		require.NoError(t, err)
+		assert.Negative(t, rdb.TTL(t.Context(), list.keys.meta).Val(), "a list with elements lives on")
+		_, err = list.LPop(t.Context())
+		require.NoError(t, err)
+		assertAllExpire(t, list)
+	})
+}
+
+func assertAllExpire(t *testing.T, list *ShardedList) {
+	t.Helper()
+	for _, key := range keysOfList(t, list) {
+		life := list.rdb.PTTL(t.Context(), key).Val()
+		assert.Positive(t, life, key)
+		assert.LessOrEqual(t, life, time.Minute, key)
+	}
+}
+
+// commandCalls is how often each command ran since the last CONFIG RESETSTAT, from within scripts too.
+func commandCalls(t testing.TB, rdb *redis.Client) map[string]int {
+	t.Helper()
+	stats := rdb.InfoMap(t.Context(), "commandstats")
+	require.NoError(t, stats.Err())
+	calls := map[string]int{}
+	for name, stat := range stats.Val()["Commandstats"] {
+		var count int
+		_, err := fmt.Sscanf(stat, "calls=%d", &count)
+		require.NoError(t, err)
+		calls[name[len("cmdstat_"):]] = count
+	}
+	return calls
+}
