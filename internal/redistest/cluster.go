@@ -1,0 +1,240 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	clusterNodes = 3
+	clusterSlots = 16384
+)
+
+// MoveSlot moves a slot of a Cluster to the node of that index in Nodes, with
+// its keys and while clients use it, as redis-cli --cluster reshard does.
+//
+// The keys move in batches, or one at a time if there is a step: then this is
+// called before the first key and after each, with the number of keys moved.
+// Meanwhile the slot is half moved: the node it leaves redirects the commands
+// on keys it no longer has, and a command on several keys fails with TRYAGAIN
+// where only some of them are left.
+//
+// A move that fails leaves the slot half moved. Moving it again completes that.
+// Moves are made one after another: those of other goroutines wait.
+func (s *Server) MoveSlot(ctx context.Context, slot, to int, step func(moved int)) error {
+	s.moving.Lock()
+	defer s.moving.Unlock()
+
+	from, err := s.SlotOwner(ctx, slot)
+	if err != nil || from == to {
+		return err
+	}
+	source, target := s.processes[from], s.processes[to]
+	sourceID, err := source.client.ClusterMyID(ctx).Result()
+	if err != nil {
+		return err
+	}
+	targetID, err := target.client.ClusterMyID(ctx).Result()
+	if err != nil {
+		return err
+	}
+
+	if err := target.setSlot(ctx, slot, "IMPORTING", sourceID); err != nil {
+		return err
+	}
+	if err := source.setSlot(ctx, slot, "MIGRATING", targetID); err != nil {
+		return err
+	}
+	if err := source.migrateSlot(ctx, slot, target, step); err != nil {
+		return err
+	}
+
+	// The target must know first: were it the last, the others would send it
+	// commands that it sends back.
+	rest := slices.DeleteFunc(slices.Clone(s.processes), func(p *process) bool {
+		return p == source || p == target
+	})
+	for _, p := range append([]*process{target, source}, rest...) {
+		if err := p.setSlot(ctx, slot, "NODE", targetID); err != nil {
+			return err
+		}
+	}
+	return poll(ctx, nil, func() error { return s.moved(ctx, slot, to) })
+}
+
+// moved returns nil if all nodes know of the slot's move to that node.
+func (s *Server) moved(ctx context.Context, slot, to int) error {
+	owner, err := s.SlotOwner(ctx, slot)
+	if err != nil {
+		return err
+	}
+	if owner != to {
+		return fmt.Errorf("redistest: slot %d is back with node %d", slot, owner)
+	}
+	// The target claims the slot with a new epoch. Were the next move's target to
+	// choose its own before it has heard of that, an owner with a later epoch
+	// might take the slot back, and the target would drop the keys it got.
+	var epochs []string
+	for _, p := range s.processes {
+		info, err := p.client.ClusterInfo(ctx).Result()
+		if err != nil {
+			return err
+		}
+		epochs = append(epochs, currentEpoch.FindString(info))
+	}
+	if len(slices.Compact(epochs)) > 1 {
+		return fmt.Errorf("redistest: the nodes differ in their epochs: %v", epochs)
+	}
+	return nil
+}
+
+var currentEpoch = regexp.MustCompile(`cluster_current_epoch:\d+`)
+
+// SlotOwner returns the index in Nodes of the node that has the slot of a
+// Cluster. All nodes have to agree on it.
+func (s *Server) SlotOwner(ctx context.Context, slot int) (int, error) {
+	if s.kind != Cluster {
+		return 0, fmt.Errorf("redistest: %s has no slots", s.kind)
+	}
+	var owner int
+	for i, p := range s.processes {
+		addr, err := p.slotOwner(ctx, slot)
+		if err != nil {
+			return 0, err
+		}
+		index := slices.Index(s.addrs, addr)
+		if i > 0 && index != owner {
+			return 0, fmt.Errorf("redistest: slot %d is with node %d for node 0, and with %d for node %d", slot, owner, index, i)
+		}
+		owner = index
+	}
+	return owner, nil
+}
+
+// slotOwner returns the address of the slot's owner, as far as the node knows.
+func (p *process) slotOwner(ctx context.Context, slot int) (string, error) {
+	shards, err := p.client.ClusterShards(ctx).Result()
+	if err != nil {
+		return "", err
+	}
+	for _, shard := range shards {
+		for _, slots := range shard.Slots {
+			if master := shard.Nodes[0]; slots.Start <= int64(slot) && int64(slot) <= slots.End {
+				return loopback(int(master.Port)), nil
+			}
+		}
+	}
+	return "", fmt.Errorf("redistest: slot %d has no owner", slot)
+}
+
+func (p *process) setSlot(ctx context.Context, slot int, state, id string) error {
+	err := p.client.Do(ctx, "CLUSTER", "SETSLOT", slot, state, id).Err()
+	if err != nil {
+		return fmt.Errorf("redistest: making slot %d %s at %s: %w", slot, state, p.addr, err)
+	}
+	return nil
+}
+
+// migrateSlot moves the slot's keys to the target.
+func (p *process) migrateSlot(ctx context.Context, slot int, target *process, step func(moved int)) error {
+	batch := 1
+	if step == nil {
+		batch, step = 100, func(int) {}
+	}
+	host, port, err := net.SplitHostPort(target.addr)
+	if err != nil {
+		return err
+	}
+	step(0)
+	for moved := 0; ; {
+		keys, err := p.client.ClusterGetKeysInSlot(ctx, slot, batch).Result()
+		if err != nil || len(keys) == 0 {
+			return err
+		}
+		args := []any{"MIGRATE", host, port, "", 0, patience.Milliseconds(), "KEYS"}
+		for _, key := range keys {
+			args = append(args, key)
+		}
+		if err := p.client.Do(ctx, args...).Err(); err != nil {
+			return fmt.Errorf("redistest: migrating slot %d to %s: %w", slot, target.addr, err)
+		}
+		moved += len(keys)
+		step(moved)
+	}
+}
+
+// openCluster starts the nodes and makes them a cluster.
+func (s *Server) openCluster(ctx context.Context, config []string) error {
+	config = append([]string{"cluster-enabled yes", "cluster-announce-ip 127.0.0.1"}, config...)
+	for range clusterNodes {
+		if err := s.run(ctx, "redis-server", nil, config); err != nil {
+			return err
+		}
+	}
+	for i, p := range s.processes {
+		first, end := i*clusterSlots/clusterNodes, (i+1)*clusterSlots/clusterNodes
+		if err := p.join(ctx, s.processes[:i], i+1, first, end-1); err != nil {
+			return fmt.Errorf("node %d: %w", i, err)
+		}
+	}
+	s.settle = s.settleCluster
+	return s.settle(ctx)
+}
+
+// join makes the node a member of the cluster of its peers, with these slots.
+func (p *process) join(ctx context.Context, peers []*process, epoch, firstSlot, lastSlot int) error {
+	// Nodes that take the same epoch to start with need a while to sort it out.
+	if err := p.client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", epoch).Err(); err != nil {
+		return err
+	}
+	if err := p.client.ClusterAddSlotsRange(ctx, firstSlot, lastSlot).Err(); err != nil {
+		return err
+	}
+	for _, peer := range peers {
+		host, port, err := net.SplitHostPort(peer.addr)
+		if err != nil {
+			return err
+		}
+		if err := p.client.ClusterMeet(ctx, host, port).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleCluster waits until each node knows all others and finds the cluster in
+// order. While one of them is down that can't be.
+func (s *Server) settleCluster(ctx context.Context) error {
+	if !s.allRunning() {
+		return nil
+	}
+	for i, p := range s.processes {
+		if err := poll(ctx, nil, func() error { return p.settled(ctx) }); err != nil {
+			return fmt.Errorf("the cluster is not in order for node %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (p *process) settled(ctx context.Context) error {
+	info, err := p.client.ClusterInfo(ctx).Result()
+	if err != nil {
+		return err
+	}
+	nodes, err := p.client.ClusterNodes(ctx).Result()
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(info, "cluster_state:ok") {
+		return errors.New(info)
+	}
+	if strings.Count(nodes, " connected") != clusterNodes || strings.Contains(nodes, "handshake") || strings.Contains(nodes, "fail") {
+		return errors.New(nodes)
+	}
+	return nil
+}

@@ -1,0 +1,274 @@
+package redistest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// A process is a redis-server or valkey-server in a directory of its own, which
+// it outlives: kill and start make it crash and come back.
+type process struct {
+	path string
+	args []string
+	dir  string
+	addr string
+
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when cmd has ended
+	paused bool
+
+	// client is the package's own connection, to ask and to configure.
+	client *redis.Client
+}
+
+// notInstalledError is the name of a server that is not installed.
+type notInstalledError string
+
+func (e notInstalledError) Error() string {
+	return fmt.Sprintf("%s is not installed: Debian has it in the package %[1]s, which .ci/install-servers installs", string(e))
+}
+
+// startProcess starts the server and waits until it answers.
+func startProcess(ctx context.Context, binary string, args, config []string) (p *process, err error) {
+	path, err := exec.LookPath(binary)
+	if err != nil {
+		return nil, notInstalledError(binary)
+	}
+	defaults, err := defaultConfig(path)
+	if err != nil {
+		return nil, err
+	}
+	err = withPort(func(port int) error {
+		lines := append([]string{fmt.Sprint("port ", port)}, append(defaults, config...)...)
+		if p, err = newProcess(path, args, port, lines); err != nil {
+			return err
+		}
+		if err = p.start(ctx); err != nil {
+			p.close()
+		}
+		return err
+	})
+	return p, err
+}
+
+// defaultConfig returns the directives that every server starts from.
+func defaultConfig(path string) ([]string, error) {
+	config := []string{"bind 127.0.0.1", `save ""`, "appendonly no"}
+	out, err := exec.Command(path, "--version").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s --version: %w", path, err)
+	}
+	version := majorVersion.FindSubmatch(out)
+	if version == nil {
+		return nil, fmt.Errorf("%s --version tells none: %s", path, out)
+	}
+	// Earlier servers don't know these directives, and allow all of it anyway.
+	if major, _ := strconv.Atoi(string(version[1])); major >= 7 {
+		config = append(config, "enable-debug-command yes", "enable-protected-configs yes")
+	}
+	return config, nil
+}
+
+var majorVersion = regexp.MustCompile(`v=(\d+)\.`)
+
+// newProcess prepares the directory to start the server in.
+func newProcess(path string, args []string, port int, config []string) (*process, error) {
+	dir, err := os.MkdirTemp("", "redistest-")
+	if err != nil {
+		return nil, err
+	}
+	text := strings.Join(config, "\n") + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "redis.conf"), []byte(text), 0o600); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	addr := loopback(port)
+	return &process{
+		path: path,
+		args: append([]string{"redis.conf"}, args...),
+		dir:  dir,
+		addr: addr,
+		client: redis.NewClient(&redis.Options{
+			Addr:                     addr,
+			DialerRetries:            1,
+			MaxRetries:               1,
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		}),
+	}, nil
+}
+
+// start starts the server, which does not run, and waits until it answers.
+func (p *process) start(ctx context.Context) error {
+	log, err := os.OpenFile(p.log(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+
+	p.cmd = exec.Command(p.path, p.args...)
+	p.cmd.Dir = p.dir
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = childAttr()
+	p.exited, p.paused = make(chan struct{}), false
+
+	started := make(chan error)
+	go func() {
+		// What childAttr asks for happens when the thread that starts the server
+		// ends, so that thread must be kept as long as the server.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(p.exited)
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = p.cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	return p.ready(ctx)
+}
+
+// ready waits until the server has loaded its data and answers.
+func (p *process) ready(ctx context.Context) error {
+	// Another server may have got hold of the port, and answer for this one.
+	self := fmt.Sprintf("process_id:%d\r\n", p.cmd.Process.Pid)
+	err := poll(ctx, p.exited, func() error {
+		if err := tryDial(p.addr); err != nil { // where the client would log
+			return err
+		}
+		info, err := p.client.Info(ctx).Result()
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(info, self) {
+			return errors.New("another server answers")
+		}
+		return p.client.Ping(ctx).Err() // an error while it is loading
+	})
+	switch {
+	case err == nil:
+		return nil
+	case strings.Contains(p.logTail(), "Address already in use"):
+		return fmt.Errorf("%s: %w", p.addr, syscall.EADDRINUSE)
+	default:
+		return fmt.Errorf("%s is not ready: %w; its log ends:\n%s", p.addr, err, p.logTail())
+	}
+}
+
+// running reports whether the server is neither dead nor paused.
+func (p *process) running() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return !p.paused
+	}
+}
+
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // fails if it has ended already
+	<-p.exited
+}
+
+func (p *process) pause() {
+	p.signal(sigstop)
+	p.paused = true
+}
+
+func (p *process) resume() {
+	p.signal(sigcont)
+	p.paused = false
+}
+
+func (p *process) signal(sig os.Signal) {
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		panic(fmt.Sprintf("redistest: %s: %v: %v", p.addr, sig, err))
+	}
+}
+
+// close kills the server, if it was started, and removes its directory.
+func (p *process) close() {
+	if p.cmd != nil && p.cmd.Process != nil {
+		p.kill()
+	}
+	_ = p.client.Close()
+	_ = os.RemoveAll(p.dir)
+}
+
+func (p *process) log() string { return filepath.Join(p.dir, "server.log") }
+
+// logTail returns the last lines the server has logged.
+func (p *process) logTail() string {
+	log, err := os.ReadFile(p.log())
+	if err != nil {
+		return err.Error()
+	}
+	lines := bytes.SplitAfter(log, []byte("\n"))
+	return string(bytes.Join(lines[max(0, len(lines)-20):], nil))
+}
+
+// withPort calls listen with a free port, and with another if that is taken
+// before it can listen there.
+func withPort(listen func(port int) error) error {
+	for attempt := 0; ; attempt++ {
+		port, err := freePort()
+		if err != nil {
+			return err
+		}
+		err = listen(port)
+		if attempt == 9 || !errors.Is(err, syscall.EADDRINUSE) {
+			return err
+		}
+	}
+}
+
+// freePort returns a port that is free, and that a cluster node can have: it
+// takes the port 10000 above for itself as well.
+//
+// Both are below those that systems give to outgoing connections, or one of
+// these might take the port of a killed server before it starts again.
+func freePort() (int, error) {
+	const lowest, highest, bus = 11000, 21999, 10000
+	var err error
+	for range 100 {
+		port := lowest + rand.IntN(highest-lowest+1)
+		if err = errors.Join(tryPort(port), tryPort(port+bus)); err == nil {
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("no free port: %w", err)
+}
+
+func tryPort(port int) error {
+	l, err := net.Listen("tcp", loopback(port))
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+func tryDial(addr string) error {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

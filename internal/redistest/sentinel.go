@@ -1,0 +1,69 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// masterName is the name by which the sentinel knows the master.
+const masterName = "main"
+
+// openSentinel starts a master, its replica and the sentinel.
+func (s *Server) openSentinel(ctx context.Context, config []string) error {
+	// The delay is there to let more replicas join; there are none.
+	config = append([]string{"repl-diskless-sync-delay 0"}, config...)
+	if err := s.run(ctx, "redis-server", nil, config); err != nil {
+		return err
+	}
+	master := strings.Replace(s.Addr(), ":", " ", 1)
+	config = append(config, "replicaof "+master)
+	if err := s.run(ctx, "redis-server", nil, config); err != nil {
+		return err
+	}
+	watch := []string{
+		fmt.Sprintf("sentinel monitor %s %s 1", masterName, master),
+		fmt.Sprintf("sentinel down-after-milliseconds %s 2000", masterName),
+		fmt.Sprintf("sentinel failover-timeout %s 5000", masterName),
+	}
+	if err := s.run(ctx, "redis-server", []string{"--sentinel"}, watch); err != nil {
+		return err
+	}
+	s.addrs = s.addrs[2:]
+	s.settle = s.settleSentinel
+	return s.settle(ctx)
+}
+
+// settleSentinel waits until the sentinel finds the replica in order and linked
+// to the master, whichever of the two is which by now. While one of the three
+// is down that can't be.
+func (s *Server) settleSentinel(ctx context.Context) error {
+	if !s.allRunning() {
+		return nil
+	}
+	// By itself it looks every ten seconds, so is slow to notice what changes, and
+	// asks for a sign of life each second, so one late answer makes a failover.
+	// That it is to hurry has to be said each time it starts.
+	sentinel := s.processes[2].client
+	hurry := []any{"SENTINEL", "DEBUG", "INFO-PERIOD", 200, "PUBLISH-PERIOD", 200, "PING-PERIOD", 200}
+	if err := sentinel.Do(ctx, hurry...).Err(); err != nil {
+		return err
+	}
+	err := poll(ctx, nil, func() error {
+		cmd := redis.NewMapStringStringSliceCmd(ctx, "SENTINEL", "REPLICAS", masterName)
+		if err := sentinel.Process(ctx, cmd); err != nil {
+			return err
+		}
+		replicas := cmd.Val()
+		if len(replicas) != 1 || replicas[0]["flags"] != "slave" || replicas[0]["master-link-status"] != "ok" {
+			return fmt.Errorf("its replicas are %v", replicas)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("the sentinel does not find all in order: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,240 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+// A Server is a running server of some Kind. To the tests a Cluster or Sentinel
+// is one Server too, whose [Server.Nodes] are Servers in turn.
+//
+// The methods that stop and start a Server are for one goroutine at a time.
+type Server struct {
+	kind  Kind
+	addrs []string
+
+	embedded  *miniredis.Miniredis // of Embedded only
+	processes []*process           // of all others
+
+	// settle waits until the processes of a Cluster or Sentinel work together.
+	// Its nodes have it from there.
+	settle func(context.Context) error
+
+	moving sync.Mutex // held while a slot of a Cluster moves
+}
+
+// Kind returns the server's kind, which is Redis for a node of a Cluster or
+// Sentinel.
+func (s *Server) Kind() Kind { return s.kind }
+
+// Addr returns the first of the server's Addrs.
+func (s *Server) Addr() string { return s.addrs[0] }
+
+// Addrs returns the host:port that clients connect to: those of all nodes of a
+// Cluster, and that of the sentinel, not of master and replica, of a Sentinel.
+func (s *Server) Addrs() []string { return s.addrs }
+
+// URL returns the server's address as go-redis parses it: with ParseClusterURL
+// for a Cluster, ParseFailoverURL for a Sentinel, and ParseURL for the others.
+func (s *Server) URL() string {
+	query := url.Values{}
+	switch s.kind {
+	case Cluster:
+		query["addr"] = s.addrs[1:]
+	case Sentinel:
+		query.Set("master_name", masterName)
+	}
+	u := url.URL{Scheme: "redis", Host: s.Addr(), RawQuery: query.Encode()}
+	return u.String()
+}
+
+// Client returns a new client of the server, a *redis.ClusterClient for a
+// Cluster and a *redis.Client for the others, which follows failovers for a
+// Sentinel. The options may change what it is made with. It closes when the
+// test ends.
+func (s *Server) Client(t testing.TB, options ...func(*redis.UniversalOptions)) redis.UniversalClient {
+	t.Helper()
+	o := &redis.UniversalOptions{Addrs: s.addrs}
+	switch s.kind {
+	case Cluster:
+		o.IsClusterMode = true
+	case Sentinel:
+		o.MasterName = masterName
+	}
+	for _, option := range options {
+		option(o)
+	}
+	client := redis.NewUniversalClient(o)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// Nodes returns a Server for each process of a Cluster, in the order of the
+// slots they start with, or of a Sentinel: the first master, its replica and
+// the sentinel. The others are their own only node.
+func (s *Server) Nodes() []*Server {
+	if len(s.processes) < 2 {
+		return []*Server{s}
+	}
+	nodes := make([]*Server, len(s.processes))
+	for i, p := range s.processes {
+		nodes[i] = &Server{
+			kind:      Redis,
+			addrs:     []string{p.addr},
+			processes: s.processes[i : i+1],
+			settle:    s.settle,
+		}
+	}
+	return nodes
+}
+
+// Kill ends the server as a crash would, with SIGKILL. It is gone when Kill
+// returns.
+func (s *Server) Kill() {
+	if s.embedded != nil {
+		s.embedded.Close()
+	}
+	for _, p := range s.processes {
+		p.kill()
+	}
+}
+
+// Pause stops the server where it is, with SIGSTOP: clients connect to it, and
+// then wait. It panics where there is no such signal, as for Embedded.
+func (s *Server) Pause() {
+	if s.embedded != nil {
+		panic("redistest: an embedded server cannot be paused")
+	}
+	for _, p := range s.processes {
+		p.pause()
+	}
+}
+
+// Resume lets a paused server go on.
+func (s *Server) Resume() {
+	for _, p := range s.processes {
+		p.resume()
+	}
+}
+
+// Restart kills the server if it runs and starts it again, at the same address
+// and with the data it has on disk: none, unless it was configured to. It
+// returns when the server has loaded that and answers. Once all nodes of a
+// Cluster or Sentinel are up, it waits for them to work together again as well.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	s.Kill()
+	if err := s.start(); err != nil {
+		t.Fatalf("redistest: restarting %s: %v", s.kind, err)
+	}
+}
+
+// FastForward lets d pass for the server's keys. The embedded server has a
+// clock that only this moves; those of the others just go, so it sleeps.
+func (s *Server) FastForward(d time.Duration) {
+	if s.embedded == nil {
+		time.Sleep(d)
+		return
+	}
+	s.embedded.FastForward(d)
+}
+
+// Miniredis returns the embedded server, another one after each Restart, and
+// nil for other kinds.
+func (s *Server) Miniredis() *miniredis.Miniredis { return s.embedded }
+
+// open starts a server that the caller closes.
+func open(kind Kind, config []string) (s *Server, err error) {
+	s = &Server{kind: kind}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+
+	switch kind {
+	case Embedded:
+		err = s.openEmbedded(config)
+	case Redis:
+		err = s.run(ctx, "redis-server", nil, config)
+	case Valkey:
+		err = s.run(ctx, "valkey-server", nil, config)
+	case Cluster:
+		err = s.openCluster(ctx, config)
+	case Sentinel:
+		err = s.openSentinel(ctx, config)
+	default:
+		err = errors.New("no such kind of server")
+	}
+	return s, err
+}
+
+func (s *Server) openEmbedded(config []string) error {
+	if len(config) > 0 {
+		return fmt.Errorf("it has no configuration, but is given %q", config)
+	}
+	s.embedded = miniredis.NewMiniRedis()
+	return withPort(func(port int) error {
+		s.addrs = []string{loopback(port)}
+		return s.embedded.StartAddr(s.Addr())
+	})
+}
+
+// run adds a process to the server.
+func (s *Server) run(ctx context.Context, binary string, args, config []string) error {
+	p, err := startProcess(ctx, binary, args, config)
+	if err != nil {
+		return err
+	}
+	s.processes = append(s.processes, p)
+	s.addrs = append(s.addrs, p.addr)
+	return nil
+}
+
+// start starts a killed server again.
+func (s *Server) start() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+
+	if s.embedded != nil {
+		s.embedded = miniredis.NewMiniRedis()
+		return s.embedded.StartAddr(s.Addr())
+	}
+	for _, p := range s.processes {
+		if err := p.start(ctx); err != nil {
+			return err
+		}
+	}
+	if s.settle == nil {
+		return nil
+	}
+	return s.settle(ctx)
+}
+
+func (s *Server) allRunning() bool {
+	for _, p := range s.processes {
+		if !p.running() {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Server) close() {
+	if s.embedded != nil {
+		s.embedded.Close()
+	}
+	for _, p := range s.processes {
+		p.close()
+	}
+}
