@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	log := read(t, newAccessLog(700))
+	file := filepath.Join(t.TempDir(), "access.log")
+	require.NoError(t, os.WriteFile(file, []byte(log), 0o600))
+	for _, test := range []struct {
+		args  string
+		stdin string
+		lines int
+		from  string
+	}{
+		{args: "demo --lines 3000", lines: 3000, from: "an access log of 3,000 lines"},
+		{args: "demo --lines 500 --producers 1 --consumers 1 --capacity 1", lines: 500, from: "an access log of 500 lines"},
+		{args: "demo --lines 0", from: "an access log of 0 lines"},
+		{args: "demo --lines 2", stdin: "not read\n", lines: 2, from: "an access log of 2 lines"},
+		{args: "demo --producers 7 --consumers 40 --capacity 3 " + file, lines: 700, from: file},
+		{args: "demo", stdin: log, lines: 700, from: "standard input"},
+		{args: "demo -", stdin: "a\n\nb", lines: 3, from: "standard input"},
+		{args: "demo -", lines: 0, from: "standard input"},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			t.Parallel()
+			got := <-start(t.Context(), strings.NewReader(test.stdin), strings.Fields(test.args)...)
+			assert.Zero(t, got.code)
+			assert.Empty(t, got.err)
+			assert.Equal(t, test.from+" by way of an embedded server", strings.Split(got.out, "\n")[0])
+			for name, value := range map[string]int{
+				"elements in": test.lines, "elements out": test.lines, "lost": 0, "doubled": 0, "out of order": 0,
+			} {
+				assert.Regexp(t, fmt.Sprintf(`(?m)^  %s: +%s$`, name, thousands(int64(value))), got.out)
+			}
+		})
+	}
+}
+
+func TestDemoOnAServer(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	got := run(t, server, nil, "demo", "--lines", "2000")
+	assert.Zero(t, got.code)
+	assert.Contains(t, got.out, "by way of "+server.Addr())
+	assertDeleted(t, server)
+}
+
+func TestDemoInterrupted(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	stdin, writer := io.Pipe()
+	defer writer.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := start(ctx, stdin, "demo", "-", "--redis", server.Addr())
+	_, err := io.WriteString(writer, "one\ntwo\n")
+	require.NoError(t, err)
+	eventually(t, func() bool { return len(server.Keys()) > 0 })
+	cancel()
+	assert.Equal(t, result{exitInterrupted, "", ""}, <-ended)
+	assertDeleted(t, server)
+}
+
+// assertDeleted checks that at most keys that expire are left.
+func assertDeleted(t *testing.T, server *miniredis.Miniredis) {
+	t.Helper()
+	for _, key := range server.Keys() {
+		assert.Positive(t, server.TTL(key), key)
+	}
+}
+
+func TestDemoWhereAPushIsLost(t *testing.T) {
+	t.Parallel()
+	redis := miniredis.RunT(t)
+	pushes := 0
+	redis.Server().SetPreHook(func(peer *server.Peer, command string, args ...string) bool {
+		if command != "EVALSHA" || len(args) < 6 || args[3] != "R" {
+			return false
+		}
+		pushes++
+		if pushes != 3 {
+			return false
+		}
+		peer.WriteInt(1) // as if done
+		return true
+	})
+	got := run(t, redis, nil, "demo", "--lines", "1000", "--producers", "1")
+	assert.Equal(t, exitNothing, got.code)
+	assert.Regexp(t, `(?m)^  elements in: +1,000$`, got.out)
+	assert.Regexp(t, `(?m)^  elements out: +950$`, got.out)
+	assert.Regexp(t, `(?m)^  lost: +50$`, got.out)
+	assert.Empty(t, got.err)
+}
+
+func TestLedger(t *testing.T) {
+	t.Parallel()
+	type pop struct{ consumer, producer, number int }
+	for _, test := range []struct {
+		name string
+		pops []pop
+		want tally
+		ok   bool
+	}{
+		{"all well", []pop{{0, 0, 1}, {0, 0, 2}, {0, 1, 1}, {0, 1, 2}, {0, 1, 3}}, tally{in: 5, out: 5}, true},
+		{"interleaved", []pop{{0, 1, 1}, {1, 0, 1}, {1, 1, 2}, {0, 0, 2}, {0, 1, 3}}, tally{in: 5, out: 5}, true},
+		{"one consumer was slow", []pop{{0, 0, 2}, {1, 0, 1}, {0, 1, 3}, {1, 1, 1}, {1, 1, 2}}, tally{in: 5, out: 5}, true},
+		{"lost", []pop{{0, 0, 1}, {0, 1, 1}, {0, 1, 3}}, tally{in: 5, out: 3, lost: 2}, false},
+		{"doubled", []pop{{0, 0, 1}, {0, 0, 2}, {0, 1, 1}, {0, 1, 2}, {1, 1, 2}, {0, 1, 3}}, tally{in: 5, out: 6, doubled: 1}, false},
+		{"lost and doubled", []pop{{0, 0, 1}, {0, 0, 1}, {0, 1, 1}, {0, 1, 2}, {0, 1, 3}},
+			tally{in: 5, out: 5, lost: 1, doubled: 1}, false},
+		{"reordered", []pop{{0, 0, 2}, {0, 0, 1}, {0, 1, 1}, {0, 1, 2}, {0, 1, 3}}, tally{in: 5, out: 5, misplaced: 1}, false},
+		{"nothing", nil, tally{in: 5, lost: 5}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLedger(2, 2)
+			elements := [2][]string{{l.push(0, "a"), l.push(0, "a b")}, {l.push(1, ""), l.push(1, "d"), l.push(1, "e")}}
+			for _, p := range test.pops {
+				_, err := l.pop(p.consumer, elements[p.producer][p.number-1])
+				require.NoError(t, err)
+			}
+			assert.Equal(t, test.want, l.close())
+			assert.Equal(t, test.ok, l.close().ok())
+
+			var stdout, stderr bytes.Buffer
+			d := demo{app: &app{stdout: &stdout, stderr: &stderr}, ledger: l, timeline: &timeline{}, took: time.Second}
+			code := d.app.exit(t.Context(), d.report("a test"))
+			assert.Equal(t, test.ok, code == exitOK)
+			assert.Regexp(t, fmt.Sprintf(`(?m)^  lost: +%d$`, test.want.lost), stdout.String())
+			assert.Regexp(t, fmt.Sprintf(`(?m)^  doubled: +%d$`, test.want.doubled), stdout.String())
+			assert.Regexp(t, fmt.Sprintf(`(?m)^  out of order: +%d$`, test.want.misplaced), stdout.String())
+		})
+	}
+}
+
+func TestLedgerKnowsItsElements(t *testing.T) {
+	t.Parallel()
+	l := newLedger(2, 1)
+	element := l.push(1, " a line ")
+	line, err := l.pop(0, element)
+	require.NoError(t, err)
+	assert.Equal(t, " a line ", line)
+	for _, strange := range []string{"", "a line", "0 1 too many", "1 0 ", "1 2 ", "2 1 ", "-1 1 ", "1 x ", "1 1"} {
+		_, err := l.pop(0, strange)
+		assert.Error(t, err, strange)
+	}
+}
+
+func TestPicture(t *testing.T) {
+	t.Parallel()
+	line := &timeline{samples: []sample{
+		{at: 0, shards: 1},
+		{at: time.Second, shards: 8, first: 3, last: 10},
+		{at: 3 * time.Second, shards: 20, first: 5, last: 24},
+		{at: 4 * time.Second, shards: 4, first: 21, last: 24},
+	}}
+	var got strings.Builder
+	line.draw(&got, 4*time.Second)
+	line.peak().draw(&got)
+	line.samples[1].draw(&got)
+	gap := func(n int) string { return strings.Repeat(" ", n) }
+	bar := func(n int) string { return strings.Repeat("█", n) }
+	assert.Equal(t, "  20 ┤"+gap(47)+bar(17)+"\n"+
+		strings.Repeat("     │"+gap(47)+bar(17)+"\n", 3)+
+		"     │"+gap(15)+strings.Repeat("▁", 32)+bar(17)+"\n"+
+		strings.Repeat("     │"+gap(15)+bar(49)+"\n", 2)+
+		"     │"+strings.Repeat("▃", 15)+bar(49)+"\n",
+		strings.Join(strings.SplitAfter(got.String(), "\n")[:8], ""))
+	assert.Equal(t, ""+
+		"   0 └"+strings.Repeat("─", 64)+"\n"+
+		"      0 s                                                        4.0 s\n"+
+		"  ┌───┬───┬───┬───┬─────────────┬────┬────┬────┬────┐\n"+
+		"  │ 5 │ 6 │ 7 │ 8 │ … 12 more … │ 21 │ 22 │ 23 │ 24 │\n"+
+		"  └───┴───┴───┴───┴─────────────┴────┴────┴────┴────┘\n"+
+		"  ┌───┬───┬───┬───┬───┬───┬───┬────┐\n"+
+		"  │ 3 │ 4 │ 5 │ 6 │ 7 │ 8 │ 9 │ 10 │\n"+
+		"  └───┴───┴───┴───┴───┴───┴───┴────┘\n",
+		strings.Join(strings.SplitAfter(got.String(), "\n")[8:], ""))
+}
+
+func TestAccessLog(t *testing.T) {
+	t.Parallel()
+	log := read(t, newAccessLog(1000))
+	assert.Equal(t, log, read(t, newAccessLog(1000)), "it is always the same")
+	lines := strings.Split(strings.TrimSuffix(log, "\n"), "\n")
+	assert.Len(t, lines, 1000)
+	for _, line := range lines {
+		assert.Regexp(t, `^\d+(\.\d+){3} - \S+ \[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d \+0000\] "(GET|POST) \S+ HTTP/[12]\.\d" \d{3} \d+ "\S+" ".+"$`, line)
+	}
+}
+
+func TestThousands(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 123456: "123,456", 1234567: "1,234,567"} {
+		assert.Equal(t, want, thousands(n))
+	}
+}

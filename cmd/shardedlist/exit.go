@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/shardedlist/shardedlist"
+)
+
+const (
+	exitOK          = 0
+	exitNothing     = 1
+	exitUsage       = 2
+	exitFailure     = 3
+	exitInterrupted = 130
+	exitBrokenPipe  = 141
+)
+
+// errNothing ends a command that found nothing, or nothing good, and has said so.
+var errNothing = errors.New("nothing there")
+
+// usageError is a mistake in the command line that only the command itself can see.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}
+
+// exit reports how the run ended, in one line if at all, and returns the exit code for it.
+func (a *app) exit(ctx context.Context, err error) int {
+	_, mistaken := errors.AsType[usageError](err)
+	_, remote := errors.AsType[*net.OpError](err)
+	code := exitFailure
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errNothing):
+		return exitNothing
+	case ctx.Err() != nil:
+		return exitInterrupted
+	case errors.Is(err, syscall.EPIPE) && !remote:
+		return exitBrokenPipe
+	case !a.started, mistaken, errors.Is(err, shardedlist.ErrCapacity), errors.Is(err, shardedlist.ErrEmptyName):
+		code = exitUsage
+	}
+	fmt.Fprintln(a.stderr, "shardedlist:", oneLine(err))
+	return code
+}
+
+// oneLine is what a user wants to know of an error.
+func oneLine(err error) string {
+	message := strings.Join(strings.Fields(err.Error()), " ")
+	message = strings.TrimPrefix(message, "shardedlist: ")
+	message = strings.ReplaceAll(message, `\x00-`, "-") // see hideMinus
+	message = strings.ReplaceAll(message, " Did you mean this? ", ", similar are: ")
+	message, _, _ = strings.Cut(message, ": strconv.")
+	if known := shardedlist.ErrWrongType; errors.Is(err, known) {
+		message = message[:strings.Index(message, known.Error())+len(known.Error())] // then the server says it once more
+	}
+	return scriptPosition.ReplaceAllString(message, "")
+}
+
+// scriptPosition is what Redis adds to the errors of a script.
+var scriptPosition = regexp.MustCompile(` script: [0-9a-f]{40}, on @user_script:\d+\.`)

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+const (
+	// A batch of elements ends when it has one of these.
+	batchValues = 1000
+	batchBytes  = 1 << 20
+
+	maxElement = 512 << 20 // the longest string that Redis takes
+)
+
+func (a *app) addNullFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&a.null, "null", "0", false, "elements end with a NUL byte, not a newline, and may hold newlines")
+}
+
+func (a *app) delimiter() byte {
+	if a.null {
+		return 0
+	}
+	return '\n'
+}
+
+// batches yields the elements that r holds, each ended by the delimiter, which the last one may lack. A batch is what can be
+// read without waiting, within the bounds, and has one element at least.
+func batches(r io.Reader, delimiter byte, most int) iter.Seq2[[]string, error] {
+	return func(yield func([]string, error) bool) {
+		input := bufio.NewReaderSize(r, 64<<10)
+		var batch []string
+		size := 0
+		for {
+			element, err := readElement(input, delimiter)
+			if err == nil {
+				batch, size = append(batch, element), size+len(element)
+			}
+			if len(batch) > 0 && (err != nil || len(batch) == most || size >= batchBytes || input.Buffered() == 0) {
+				if !yield(batch, nil) {
+					return
+				}
+				batch, size = nil, 0
+			}
+			if err == io.EOF {
+				return
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+	}
+}
+
+func readElement(input *bufio.Reader, delimiter byte) (string, error) {
+	var start []byte // of an element longer than the buffer
+	for {
+		part, err := input.ReadSlice(delimiter)
+		switch {
+		case err == nil:
+			return string(start) + string(part[:len(part)-1]), nil
+		case err == io.EOF && len(start)+len(part) > 0:
+			return string(start) + string(part), nil
+		case err != bufio.ErrBufferFull:
+			return "", err
+		}
+		if start = append(start, part...); len(start) > maxElement {
+			return "", fmt.Errorf("an element is longer than the %d MiB that Redis takes", maxElement>>20)
+		}
+	}
+}
+
+// interruptible is a reader that does not keep the program from ending: once ctx is done, Read returns.
+type interruptible struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r interruptible) Read(p []byte) (n int, err error) {
+	done := make(chan struct{})
+	var readN int
+	var readErr error
+	go func() {
+		defer close(done)
+		readN, readErr = r.Reader.Read(p)
+	}()
+	select {
+	case <-done:
+		return readN, readErr
+	case <-r.ctx.Done():
+		return 0, r.ctx.Err()
+	}
+}
+
+// printer writes elements to standard output, each ended by the delimiter.
+type printer struct {
+	*bufio.Writer
+	delimiter byte
+}
+
+func (a *app) printer() printer {
+	return printer{bufio.NewWriterSize(a.stdout, 64<<10), a.delimiter()}
+}
+
+func (p printer) print(values ...string) error {
+	for _, value := range values {
+		_, _ = p.WriteString(value)
+		if err := p.WriteByte(p.delimiter); err != nil { // that of WriteString, if it failed
+			return err
+		}
+	}
+	return nil
+}
+
+// nothing says that there is no element, to a human only, and is the error that tells the shell.
+func (a *app) nothing() error {
+	if isTerminal(a.stdout) {
+		fmt.Fprintln(a.stdout, "(nil)")
+	}
+	return errNothing
+}
+
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// remaining is how many bytes are left to read, if that can be known.
+func remaining(r io.Reader) int64 {
+	file, ok := r.(*os.File)
+	if !ok {
+		return unknown
+	}
+	stat, err := file.Stat()
+	if err != nil || !stat.Mode().IsRegular() {
+		return unknown
+	}
+	at, err := file.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return unknown
+	}
+	return stat.Size() - at
+}

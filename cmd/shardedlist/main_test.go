@@ -1,0 +1,262 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	logging.Disable()
+	goleak.VerifyTestMain(redistest.Main(m))
+}
+
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	steps := []struct {
+		args string
+		out  string
+		code int
+	}{
+		{args: "llen l", out: "0\n"},
+		{args: "lpop l", code: exitNothing},
+		{args: "rpop l 5", code: exitNothing},
+		{args: "lpop l 0", code: exitNothing},
+		{args: "blpop l 0.01", code: exitNothing},
+		{args: "brpop l .01", code: exitNothing},
+		{args: "lindex l 0", code: exitNothing},
+		{args: "lrange l 0 -1"},
+		{args: "lrange l 1 2"},
+		{args: "del l", out: "0\n"},
+		{args: "check l", out: "ok\n"},
+
+		{args: "rpush l --capacity 2 c d e", out: "3\n"},
+		{args: "lpush l b a", out: "5\n"},
+		{args: "llen l", out: "5\n"},
+		{args: "lrange l 0 -1", out: "a\nb\nc\nd\ne\n"},
+		{args: "lrange l -2 -1", out: "d\ne\n"},
+		{args: "lrange l -2 4", out: "d\ne\n"},
+		{args: "lrange l 1 -4", out: "b\n"},
+		{args: "lrange l -100 100", out: "a\nb\nc\nd\ne\n"},
+		{args: "lrange l 3 1"},
+		{args: "lrange l -9223372036854775808 9223372036854775807", out: "a\nb\nc\nd\ne\n"},
+		{args: "lrange l 0 1 -0", out: "a\x00b\x00"},
+		{args: "lrange -0 l -1 -1", out: "e\x00"},
+		{args: "lindex l -1", out: "e\n"},
+		{args: "lindex l -5 --null", out: "a\x00"},
+		{args: "lindex l -6", code: exitNothing},
+		{args: "check l", out: "ok\n"},
+		{args: "lpop l", out: "a\n"},
+		{args: "rpop l 2", out: "e\nd\n"},
+		{args: "lpop l 0"},
+		{args: "blpop l", out: "b\n"},
+		{args: "brpop l 1e-12", out: "c\n"},
+		{args: "llen l", out: "0\n"},
+
+		{args: "rpush numbers -1 -2.5 -0.5 3", out: "4\n"},
+		{args: "lrange numbers 0 -1", out: "-1\n-2.5\n-0.5\n3\n"},
+		{args: "del numbers", out: "1\n"},
+		{args: "lpush dashes -- -x --null -1", out: "3\n"},
+		{args: "lrange dashes 0 -1", out: "-1\n--null\n-x\n"},
+	}
+	server := miniredis.RunT(t)
+	for _, step := range steps {
+		got := run(t, server, nil, strings.Fields(step.args)...)
+		assert.Equal(t, result{step.code, step.out, ""}, got, step.args)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	for args, message := range map[string]string{
+		"nonsense":               `unknown command "nonsense" for "shardedlist"`,
+		"lpsh l":                 `unknown command "lpsh" for "shardedlist", similar are: lpush rpush lpop`,
+		"lindex l":               `wrong number of arguments, it is: shardedlist lindex LIST INDEX`,
+		"lindex l one":           `an index must be a whole number, not "one"`,
+		"lrange l 0":             `wrong number of arguments, it is: shardedlist lrange LIST START STOP`,
+		"lrange l 0 1.5":         `an index must be a whole number, not "1.5"`,
+		"lrange l - 1":           `an index must be a whole number, not "-"`,
+		"lpop l -1":              `the count must be a whole number that is not negative, not "-1"`,
+		"lpop l x":               `the count must be a whole number that is not negative, not "x"`,
+		"blpop l -1":             `the timeout must be a number of seconds that is not negative, not "-1"`,
+		"blpop l NaN":            `the timeout must be a number of seconds that is not negative, not "NaN"`,
+		"blpop l 1e300":          `the timeout must be a number of seconds that is not negative, not "1e300"`,
+		"llen l --wrong":         `unknown flag: --wrong`,
+		"rpush l -x":             `unknown shorthand flag: 'x' in -x (values that begin with a dash go after --)`,
+		"rpush l v --capacity 0": `the capacity is out of range: 0 is not in 1..1048576`,
+		"rpush l --capacity -5":  `invalid argument "-5" for "--capacity" flag`,
+		"demo --producers 0":     `it takes a producer and a consumer at least, and no negative number of lines`,
+		"demo --lines 1 a.log":   `it takes a file or --lines, not both`,
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			got := run(t, miniredis.RunT(t), nil, strings.Fields(args)...)
+			assert.Equal(t, result{exitUsage, "", "shardedlist: " + message + "\n"}, got)
+		})
+	}
+	t.Run("empty name", func(t *testing.T) {
+		t.Parallel()
+		got := run(t, miniredis.RunT(t), nil, "llen", "")
+		assert.Equal(t, result{exitUsage, "", "shardedlist: the name is empty\n"}, got)
+	})
+}
+
+func TestErrorsOfTheServer(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	require.NoError(t, server.Set("{l}:meta", "a string"))
+	for _, args := range []string{"llen l", "rpush l a", "lpop l", "blpop l 1", "lrange l 0 -1", "lrange l 0 2", "del l", "info l", "check l"} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			got := run(t, server, nil, strings.Fields(args)...)
+			assert.Equal(t, exitFailure, got.code)
+			assert.Empty(t, got.out)
+			assert.Regexp(t, `^shardedlist: .*\w+ "l": a key of the list holds another type\n$`, got.err)
+		})
+	}
+}
+
+func TestInfo(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	run(t, server, nil, "rpush", "l", "--capacity", "2", "a", "b", "c")
+
+	got := run(t, server, nil, "info", "l")
+	assert.Zero(t, got.code)
+	assert.Regexp(t, `^name:      l
+length:    3
+shards:    2
+first:     -?\d+
+last:      -?\d+
+capacity:  2
+bytes:     \d+
+slot:      \d+
+armed:     false
+unswept:   0
+$`, got.out)
+
+	got = run(t, server, nil, "info", "--json", "l")
+	assert.Zero(t, got.code)
+	assert.Regexp(t, `^\{"armed":false,"bytes":\d+,"capacity":2,.*"length":3,"name":"l","shards":2,.*\}\n$`, got.out)
+}
+
+func TestCheckPrintsEachBreach(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	run(t, server, nil, "rpush", "l", "--capacity", "1", "a", "b", "c")
+	first := server.HGet("{l}:meta", "first")
+	server.Del("{l}:" + first)
+	_, err := server.Push("{l}:99", "stray")
+	require.NoError(t, err)
+
+	got := run(t, server, nil, "check", "l")
+	assert.Equal(t, exitNothing, got.code)
+	assert.Contains(t, got.out, "shard 99 exists outside")
+	assert.Contains(t, got.out, "shard "+first+" is missing\n")
+	assert.Equal(t, 2, strings.Count(got.out, "\n"))
+	assert.Empty(t, got.err)
+}
+
+func TestInterruptedBlockingPop(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := start(ctx, nil, "blpop", "l", "--redis", server.Addr())
+	eventually(t, func() bool { return server.HGet("{l}:meta", "armed") == "1" })
+	cancel()
+	assert.Equal(t, result{exitInterrupted, "", ""}, <-ended)
+}
+
+func TestBlockingPopIsWoken(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	ended := start(t.Context(), nil, "brpop", "l", "60", "--redis", server.Addr())
+	eventually(t, func() bool { return server.HGet("{l}:meta", "armed") == "1" })
+	run(t, server, nil, "lpush", "l", "a")
+	assert.Equal(t, result{exitOK, "a\n", ""}, <-ended)
+}
+
+func TestBrokenPipe(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	run(t, server, strings.NewReader(strings.Repeat("line\n", 50_000)), "rpush", "l")
+	for _, args := range []string{"lrange l 0 -1", "lrange l 1 -1", "lrange l 0 0", "lindex l 0", "lpop l 20000", "llen l", "info l", "check l"} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			var stderr bytes.Buffer
+			code := execute(t.Context(), append(strings.Fields(args), "--redis", server.Addr()), nil, brokenPipe{}, &stderr)
+			assert.Equal(t, exitBrokenPipe, code)
+			assert.Empty(t, stderr.String())
+		})
+	}
+}
+
+func TestBrokenConnectionIsNoBrokenPipe(t *testing.T) {
+	t.Parallel()
+	var stderr bytes.Buffer
+	a := &app{stderr: &stderr, started: true}
+	code := a.exit(t.Context(), &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE})
+	assert.Equal(t, exitFailure, code)
+	assert.Equal(t, "shardedlist: write tcp: broken pipe\n", stderr.String())
+}
+
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	got := run(t, miniredis.RunT(t), nil, "--version")
+	assert.Zero(t, got.code)
+	assert.Regexp(t, `^shardedlist version \S+\n$`, got.out)
+
+	for _, command := range (&app{}).rootCommand().Commands() {
+		assert.NotEmpty(t, command.Example, command.Name())
+		got := run(t, miniredis.RunT(t), nil, command.Name(), "--help")
+		assert.Zero(t, got.code)
+		assert.Contains(t, got.out, "shardedlist "+command.Use)
+		for line := range strings.Lines(got.out) {
+			assert.LessOrEqual(t, len(line), 105, line)
+		}
+	}
+}
+
+// result is what a run of the program came to.
+type result struct {
+	code     int
+	out, err string
+}
+
+func run(t *testing.T, server *miniredis.Miniredis, stdin io.Reader, args ...string) result {
+	t.Helper()
+	return <-start(t.Context(), stdin, append([]string{"--redis", server.Addr()}, args...)...)
+}
+
+// start runs the program in the background.
+func start(ctx context.Context, stdin io.Reader, args ...string) <-chan result {
+	ended := make(chan result, 1)
+	go func() {
+		var stdout, stderr bytes.Buffer
+		code := execute(ctx, args, stdin, &stdout, &stderr)
+		ended <- result{code, stdout.String(), stderr.String()}
+	}()
+	return ended
+}
+
+func eventually(t *testing.T, condition func() bool) {
+	t.Helper()
+	require.Eventually(t, condition, time.Minute, time.Millisecond)
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shardedlist/shardedlist"
+)
+
+// push is LPush or RPush.
+type push func(list *shardedlist.ShardedList, ctx context.Context, values ...any) (int64, error)
+
+func (a *app) pushCommand(name, end string, push push) *cobra.Command {
+	var capacity int
+	cmd := &cobra.Command{
+		Use:   name + " LIST [VALUE...]",
+		Short: "Push values onto the " + end + " end and print the length",
+		Long: "Push values onto the " + end + ` end of a list, one after the other, and print its length.
+
+Without values, the lines of standard input are pushed, as they arrive: in atomic
+parts of up to ` + fmt.Sprintf("%d lines or %d MiB", batchValues, batchBytes>>20) + `. A line is what stands before a newline, whatever its
+bytes and its length; it may be empty. A last line without a newline is an element
+like the others, so that lrange, which ends every element with a newline, will add
+the one that was missing. With -0, NUL bytes take the place of the newlines.
+
+A value that begins with a dash, unless it is a negative number, goes after --.`,
+		Example: "  shardedlist " + name + ` jobs one two three
+  shardedlist ` + name + ` --capacity 1000 jobs one
+  shardedlist ` + name + ` logs < access.log
+  find . -print0 | shardedlist ` + name + ` -0 files
+  shardedlist ` + name + ` options -- --verbose`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && isTerminal(a.stdin) {
+				return errors.New("no values: name some, or pipe lines in")
+			}
+			return takes(1, anyNumber)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var options []shardedlist.Option
+			if cmd.Flags().Changed("capacity") {
+				options = append(options, shardedlist.WithCapacity(capacity))
+			}
+			return a.onList(cmd, args[0], func(ctx context.Context, list *shardedlist.ShardedList) error {
+				length, err := a.push(ctx, list, push, args[1:])
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintln(a.stdout, length)
+				return err
+			}, options...)
+		},
+	}
+	cmd.Flags().IntVar(&capacity, "capacity", 0, "`elements` in a full shard, if this makes the list (default the server's)")
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return fmt.Errorf("%w (values that begin with a dash go after --)", err)
+	})
+	a.addNullFlag(cmd)
+	return cmd
+}
+
+func (a *app) push(ctx context.Context, list *shardedlist.ShardedList, push push, values []string) (length int64, err error) {
+	if len(values) > 0 {
+		return push(list, ctx, values)
+	}
+	length, pushed, err := a.pushInput(ctx, list, push)
+	switch {
+	case err != nil && pushed > 0 && ctx.Err() != nil:
+		fmt.Fprintf(a.stderr, "shardedlist: interrupted, the first %d values are pushed\n", pushed)
+	case err != nil && pushed > 0:
+		err = fmt.Errorf("%w (the first %d values are pushed)", err, pushed)
+	case err == nil && pushed == 0:
+		return list.LLen(ctx)
+	}
+	return length, err
+}
+
+// pushInput pushes the elements of standard input.
+func (a *app) pushInput(ctx context.Context, list *shardedlist.ShardedList, push push) (length, pushed int64, err error) {
+	bar := a.progress("pushing", remaining(a.stdin), true)
+	defer bar.done()
+	for batch, err := range batches(interruptible{ctx, a.stdin}, a.delimiter(), batchValues) {
+		if err != nil {
+			return length, pushed, err
+		}
+		if length, err = push(list, ctx, batch); err != nil {
+			return length, pushed, err
+		}
+		pushed += int64(len(batch))
+		for _, value := range batch {
+			bar.add(len(value) + 1)
+		}
+	}
+	return length, pushed, nil
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/shardedlist/shardedlist"
+)
+
+// page is how many elements are asked of the server at once, at the most.
+const page = 10_000
+
+func (a *app) llenCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "llen LIST",
+		Short:   "Print the length",
+		Long:    "Print the number of elements of a list, 0 if there is no such list.",
+		Example: "  shardedlist llen logs",
+		Args:    takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onList(cmd, args[0], func(ctx context.Context, list *shardedlist.ShardedList) error {
+				length, err := list.LLen(ctx)
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintln(a.stdout, length)
+				return err
+			})
+		},
+	}
+}
+
+func (a *app) lindexCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lindex LIST INDEX",
+		Short: "Print the element at an index",
+		Long: `Print the element at an index: 0 is the leftmost, -1 the rightmost. If there is none,
+the exit code is 1.`,
+		Example: `  shardedlist lindex logs 0
+  shardedlist lindex logs -1`,
+		Args: takes(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			index, err := parseIndex(args[1])
+			if err != nil {
+				return err
+			}
+			return a.onList(cmd, args[0], func(ctx context.Context, list *shardedlist.ShardedList) error {
+				value, err := list.LIndex(ctx, index)
+				return a.printOne(value, err)
+			})
+		},
+	}
+	a.addNullFlag(cmd)
+	return cmd
+}
+
+func (a *app) lrangeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lrange LIST START STOP",
+		Short: "Print the elements from one index to another",
+		Long: `Print the elements from one index to another, both included: 0 is the leftmost, -1 the
+rightmost. Elements end with a newline, or with NUL bytes with -0.
+
+` + fmt.Sprintf(`Up to %d elements are read in one atomic step. More are read in several: if the
+list changes meanwhile, a range from its middle may miss or repeat elements. The whole
+list, 0 -1, is read in small steps that have every element once, those excepted that
+come or go meanwhile.`, page),
+		Example: `  shardedlist lrange logs 0 9
+  shardedlist lrange logs -10 -1
+  shardedlist lrange logs 0 -1 > copy.log
+  shardedlist lrange files 0 -1 -0 | xargs -0 ls -l`,
+		Args: takes(3, 3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			start, err := parseIndex(args[1])
+			if err != nil {
+				return err
+			}
+			stop, err := parseIndex(args[2])
+			if err != nil {
+				return err
+			}
+			return a.onList(cmd, args[0], func(ctx context.Context, list *shardedlist.ShardedList) error {
+				if start == 0 && stop == -1 {
+					return a.printAll(ctx, list)
+				}
+				return a.printRange(ctx, list, start, stop)
+			})
+		},
+	}
+	a.addNullFlag(cmd)
+	return cmd
+}
+
+func (a *app) printAll(ctx context.Context, list *shardedlist.ShardedList) error {
+	length, err := list.LLen(ctx)
+	if err != nil {
+		return err
+	}
+	bar := a.outputProgress("reading", length)
+	defer bar.done()
+	out := a.printer()
+	for value, err := range list.All(ctx) {
+		if err != nil {
+			_ = out.Flush()
+			return err
+		}
+		if err := out.print(value); err != nil {
+			return err
+		}
+		bar.add(1)
+	}
+	return out.Flush()
+}
+
+func (a *app) printRange(ctx context.Context, list *shardedlist.ShardedList, start, stop int64) error {
+	length, err := list.LLen(ctx)
+	if err != nil {
+		return err
+	}
+	first, last := max(fromLeft(start, length), 0), min(fromLeft(stop, length), length-1)
+	bar := a.outputProgress("reading", last-first+1)
+	defer bar.done()
+	out := a.printer()
+	for next := first; next == first || next <= last; next += page {
+		if last-first >= page {
+			start, stop = next, min(next+page-1, last)
+		} // else as they are, so that one step gets them right whatever happened to the length
+		values, err := list.LRange(ctx, start, stop)
+		if err != nil {
+			_ = out.Flush()
+			return err
+		}
+		if err := out.print(values...); err != nil {
+			return err
+		}
+		bar.add(len(values))
+	}
+	return out.Flush()
+}
+
+func fromLeft(index, length int64) int64 {
+	if index < 0 {
+		return index + length
+	}
+	return index
+}
+
+// printOne prints the element that a command found, or says that it found none.
+func (a *app) printOne(value string, err error) error {
+	if err == redis.Nil {
+		return a.nothing()
+	}
+	if err != nil {
+		return err
+	}
+	out := a.printer()
+	if err := out.print(value); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+func parseIndex(arg string) (int64, error) {
+	index, err := strconv.ParseInt(arg, 10, 64)
+	if err != nil {
+		return 0, usagef("an index must be a whole number, not %q", arg)
+	}
+	return index, nil
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+)
+
+// input is where the lines come from.
+type input struct {
+	io.Reader
+	name    string
+	total   int64 // of bytes if inBytes, else of lines
+	inBytes bool
+	close   func()
+}
+
+func (d *demo) open(ctx context.Context, args []string, madeUp bool) (input, error) {
+	switch {
+	case len(args) == 1 && madeUp:
+		return input{}, usagef("it takes a file or --lines, not both")
+	case len(args) == 1 && args[0] != "-":
+		file, err := os.Open(args[0])
+		if err != nil {
+			return input{}, err
+		}
+		return input{interruptible{ctx, file}, args[0], remaining(file), true, func() { _ = file.Close() }}, nil
+	}
+	stdin := bufio.NewReader(interruptible{ctx, d.app.stdin})
+	if len(args) == 1 || !madeUp && isPiped(d.app.stdin) && !isEmpty(stdin) {
+		return input{stdin, "standard input", remaining(d.app.stdin), true, func() {}}, nil
+	}
+	name := fmt.Sprintf("an access log of %s lines", thousands(int64(d.lines)))
+	return input{newAccessLog(d.lines), name, int64(d.lines), false, func() {}}, nil
+}
+
+// isPiped tells whether somebody put lines into the standard input, as far as its kind tells: a file or a pipe. Without a
+// terminal, in a scheduled job for one, it can also be a device like /dev/null.
+func isPiped(stdin io.Reader) bool {
+	file, ok := stdin.(*os.File)
+	if !ok {
+		return stdin != nil
+	}
+	stat, err := file.Stat()
+	return err == nil && (stat.Mode().IsRegular() || stat.Mode()&os.ModeNamedPipe != 0)
+}
+
+func isEmpty(stdin *bufio.Reader) bool {
+	_, err := stdin.Peek(1)
+	return err == io.EOF
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"io"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	maxBacklog = 250_000   // lines in the list, for the sake of the embedded server's memory
+	pushLines  = 50        // lines that a producer pushes at once, at the most
+	endOfDemo  = "the end" // the element that tells a consumer so; it has no tag
+)
+
+// stream has all lines pushed and popped.
+func (d *demo) stream(ctx context.Context, input input) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var producers, consumers sync.WaitGroup
+	start := func(group *sync.WaitGroup, work func() error) {
+		group.Go(func() {
+			if err := work(); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	lines := make(chan []string)
+	start(&producers, func() error { return d.read(ctx, input, lines) })
+	for id := range d.producers {
+		start(&producers, func() error { return d.produce(ctx, id, lines) })
+	}
+	for id := range d.consumers {
+		start(&consumers, func() error { return d.consume(ctx, id, input.inBytes) })
+	}
+	producers.Wait()
+	start(&consumers, func() error { return d.end(ctx) })
+	consumers.Wait()
+	d.took = time.Since(d.timeline.started)
+	return context.Cause(ctx)
+}
+
+// read deals the lines out to the producers, as many as the list may hold.
+func (d *demo) read(ctx context.Context, input io.Reader, lines chan<- []string) error {
+	defer close(lines)
+	for batch, err := range batches(input, '\n', pushLines) {
+		if err != nil {
+			return err
+		}
+		for range batch {
+			select {
+			case d.backlog <- struct{}{}:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		select {
+		case lines <- batch:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (d *demo) produce(ctx context.Context, id int, lines <-chan []string) error {
+	for batch := range lines {
+		for i, line := range batch {
+			batch[i] = d.ledger.push(id, line)
+		}
+		if _, err := d.list.RPush(ctx, batch); err != nil {
+			return err
+		}
+		if err := d.timeline.look(ctx, d.list); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *demo) consume(ctx context.Context, id int, inBytes bool) error {
+	for {
+		element, err := d.list.BLPop(ctx, 0)
+		if err != nil || element == endOfDemo {
+			return err
+		}
+		line, err := d.ledger.pop(id, element)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-d.backlog:
+		default: // this one came twice
+		}
+		if inBytes {
+			d.bar.add(len(line) + 1)
+		} else {
+			d.bar.add(1)
+		}
+		if err := d.timeline.look(ctx, d.list); err != nil {
+			return err
+		}
+	}
+}
+
+// end tells every consumer that no more lines will come. It does not count elements, so that the demo ends however many are
+// lost.
+func (d *demo) end(ctx context.Context) error {
+	_, err := d.list.RPush(ctx, slices.Repeat([]string{endOfDemo}, d.consumers))
+	return err
+}
