@@ -1,0 +1,5 @@
+-- What a script finds in Redis.
+std = 'lua51'
+read_globals = { 'redis', 'KEYS', 'ARGV' }
+
+max_line_length = 128
