@@ -60,6 +60,10 @@ type waiters struct {
 	list *ShardedList
 	end  side
 
+	// Of the goroutine that serves.
+	lane  *lane
+	large bool // its last result
+
 	mu      sync.Mutex
 	waiting list.List // of *waiter, in the order they came
 	leaving list.List // of *waiter: given up, but an element may be on its way to them
@@ -67,7 +71,6 @@ type waiters struct {
 	asked   int       // the elements that the pop in flight may bring
 	members int       // callers in waiting that it was sent for
 	release string    // the key that releases the pop in flight, if it is blocked and not yet released
-	kept    []string  // elements that had no taker and could not be put back, for the next callers
 }
 
 // waiter is one blocked caller.
@@ -91,7 +94,7 @@ func (w *waiter) settle(value string, err error) {
 	w.outcome <- outcome{value, err}
 }
 
-func (q *waiters) init(l *ShardedList, end side) { q.list, q.end = l, end }
+func (q *waiters) init(l *ShardedList, end side) { q.list, q.end, q.lane = l, end, l.newLane() }
 
 // pop waits for an element.
 func (q *waiters) pop(ctx context.Context, timeout time.Duration) (string, error) {
@@ -100,6 +103,9 @@ func (q *waiters) pop(ctx context.Context, timeout time.Duration) (string, error
 	}
 	if err := ctx.Err(); err != nil {
 		return "", err
+	}
+	if kept := q.list.kept.take(q.end, 1); len(kept) > 0 {
+		return kept[0], nil
 	}
 	w := q.join(timeout)
 	var timeUp <-chan time.Time
@@ -128,11 +134,6 @@ func (q *waiters) join(timeout time.Duration) *waiter {
 	w := &waiter{outcome: make(chan outcome, 1)}
 	if timeout > 0 {
 		w.deadline = time.Now().Add(timeout)
-	}
-	if len(q.kept) > 0 {
-		w.settle(q.kept[0], nil)
-		q.kept = q.kept[1:]
-		return w
 	}
 	w.place = q.waiting.PushBack(w)
 	if !q.serving {
@@ -192,10 +193,10 @@ func (q *waiters) serve() {
 		if !ok {
 			return
 		}
-		values, err := q.take(round)
-		armed = err == nil && len(values) < round.ask
+		values, repeated, err := q.take(round)
+		armed = err == nil && !repeated && len(values) < round.ask
 		pause, final := failures.count(err)
-		q.deliver(round, values, err, final)
+		q.deliver(round, values, armed, final)
 		time.Sleep(pause)
 	}
 }
@@ -213,6 +214,10 @@ func (q *waiters) begin(armed bool) (round, bool) {
 	defer q.mu.Unlock()
 	if q.waiting.Len() == 0 {
 		q.serving = false
+		if q.large {
+			go q.list.forget(*q.lane)
+			q.large = false
+		}
 		return round{}, false
 	}
 	for e := q.waiting.Front(); e != nil; e = e.Next() {
@@ -255,23 +260,39 @@ func readTimeout(rdb redis.UniversalClient) time.Duration {
 	return time.Second
 }
 
-// take pops, after blocking if the round says so. It can return both elements and an error.
-func (q *waiters) take(r round) ([]string, error) {
+// take pops, after blocking if the round says so. It can return both elements and an error. Elements that an operation had
+// popped before, whose reply was lost, are marked as repeated. A round whose outcome is not known goes on until it is: elements
+// already taken must not reach callers that came later.
+func (q *waiters) take(r round) (values []string, repeated bool, err error) {
+	n := q.lane
+	n.number++
 	ctx := context.Background()
-	if r.release != "" {
-		return q.block(ctx, r)
+	var reply any
+	if r.release == "" {
+		reply, err = q.list.repeat(ctx, deadline(ctx), n, popOperation(q.end, r.ask, waitFirst, ""))
+	} else if reply, err = q.block(ctx, r); reply == nil {
+		if n.learn(true, err); n.unsettled {
+			reply, err = q.list.repeat(ctx, deadline(ctx), n, popOperation(q.end, r.ask, waitFirst, ""))
+		}
 	}
-	keys := []string{q.list.keys.meta}
-	return elements(popScript.Run(ctx, q.list.rdb, keys, string(q.end), r.ask, string(waitFirst)).Result())
+	if reply != nil {
+		values, repeated = elements(reply)
+		q.large = isLarge(reply)
+	}
+	if n.unsettled {
+		go q.list.settleInBackground(n, q.end)
+		q.lane = q.list.newLane()
+	}
+	return values, repeated, err
 }
 
-// block sends the pipeline: BLPOP on the bell and on the release key, and the pop behind it.
-func (q *waiters) block(ctx context.Context, r round) ([]string, error) {
-	keys := []string{q.list.keys.meta}
-	args := []any{string(q.end), r.ask, string(waitWoken), r.release}
+// block sends the pipeline: BLPOP on the bell and on the release key, and the pop behind it. They are not repeated by go-redis,
+// which repeats a whole pipeline if the first command fails, though the second may have popped.
+func (q *waiters) block(ctx context.Context, r round) (any, error) {
+	args := append(q.lane.args(), popOperation(q.end, r.ask, waitWoken, r.release).args...)
 	seconds := strconv.FormatFloat(r.slice.Seconds(), 'f', 3, 64)
 	wait := unrepeated{redis.NewCmd(ctx, "blpop", q.list.keys.bell, r.release, seconds)}
-	pop := unrepeated{redis.NewCmd(ctx, "evalsha", popScript.Hash(), 1, keys[0], args[0], args[1], args[2], args[3])}
+	pop := unrepeated{redis.NewCmd(ctx, append([]any{"evalsha", popScript.Hash(), 1, q.list.keys.meta}, args...)...)}
 
 	pipe := q.list.rdb.Pipeline()
 	_ = pipe.Process(ctx, wait)
@@ -280,51 +301,36 @@ func (q *waiters) block(ctx context.Context, r round) ([]string, error) {
 
 	reply, err := pop.Result()
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		reply, err = popScript.Eval(ctx, q.list.rdb, keys, args...).Result()
+		reply, err = q.list.runOnce(ctx, popScript, args...)
 	}
-	values, err := elements(reply, err)
-	if waitErr := wait.Err(); err == nil && waitErr != redis.Nil {
-		err = waitErr
+	if err != nil {
+		return nil, err // and not what there may be of a reply
 	}
-	return values, err
+	if err = wait.Err(); err == redis.Nil {
+		err = nil
+	}
+	return reply, err
 }
-
-// unrepeated is a command that go-redis does not repeat: it repeats a whole pipeline if the first command fails, though the
-// second may have popped.
-type unrepeated struct{ *redis.Cmd }
-
-func (unrepeated) NoRetry() bool { return true }
 
 // release ends a blocked BLPOP from outside. If it fails, the BLPOP ends with its slice.
 func (l *ShardedList) release(key string) {
 	_ = releaseScript.Run(context.Background(), l.rdb, []string{key}, releaseLife.Milliseconds()).Err()
 }
 
-// deliver ends a round, which brought elements or an error, one that is final for the callers or not. Elements that no
-// caller is there to take go back to their end.
-func (q *waiters) deliver(r round, values []string, err, final error) {
-	surplus := q.hand(r, values, err, typed(final))
-	if len(surplus) == 0 {
-		return
-	}
-	back := make([]any, len(surplus))
-	for i, value := range surplus {
-		back[len(surplus)-1-i] = value // the one popped last goes back first
-	}
-	if _, err := q.list.push(context.Background(), q.end, back); err != nil {
-		q.mu.Lock()
-		q.kept = append(q.kept, surplus...)
-		q.mu.Unlock()
-	}
+// deliver ends a round, which brought elements, found the list empty, or failed, finally or not. Elements that no caller is
+// there to take go back to their end.
+func (q *waiters) deliver(r round, values []string, foundEmpty bool, final error) {
+	q.list.putBack(q.end, q.hand(r, values, foundEmpty, typed(final)))
 }
 
 // hand gives the elements to those whom the pop was sent for, then to those of them who are leaving, and settles all whose
 // wait is over.
-func (q *waiters) hand(r round, values []string, err, final error) (surplus []string) {
+func (q *waiters) hand(r round, values []string, foundEmpty bool, final error) (surplus []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	released := r.release != "" && q.release == ""
-	foundEmpty := err == nil && len(values) < r.ask && !released
+	if released := r.release != "" && q.release == ""; released {
+		foundEmpty = false // it did not look
+	}
 	for len(values) > 0 && q.members+q.leaving.Len() > 0 {
 		from := &q.leaving
 		if q.members > 0 {

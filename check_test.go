@@ -91,7 +91,7 @@ func TestAMissingShardIsAnError(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		for id := range int64(3) {
-			list, err := New(rdb, t.Name()+list3[id], WithCapacity(2))
+			list, err := New(rdb, t.Name()+"READONLY TASK "+list3[id], WithCapacity(2)) // no word of an error is taken from the name
 			require.NoError(t, err)
 			_, err = list.RPush(t.Context(), numbers(0, 6)...)
 			require.NoError(t, err)

@@ -60,12 +60,12 @@ var deque = porcupine.Model{
 // which are cancelled: there is an order of all calls that explains what each of them saw.
 func TestExactOrderUnderConcurrency(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		const clients, each = 6, 8
+		const clients, each = 5, 6
 		var connections []redis.UniversalClient
 		for range clients {
 			connections = append(connections, server.Client(t))
 		}
-		for seed := range uint64(60) {
+		for seed := range uint64(100) {
 			name := newList(t, connections[0]).Name()
 			shared := openList(t, connections[0], name, WithCapacity(1)) // by two of the clients
 			var mutex sync.Mutex
@@ -167,14 +167,14 @@ func TestTheBooksBlockingPopTakesFromTheWrongPlace(t *testing.T) {
 
 	// The same with the bell: the consumer arms the list and is held up; its pipeline takes the leftmost element.
 	list := newList(t, rdb, WithCapacity(1))
-	values, err := list.pop(ctx, left, 1, waitFirst)
+	values, _, err := list.left.take(round{ask: 1})
 	require.NoError(t, err)
 	require.Empty(t, values)
 	_, err = list.RPush(ctx, "a")
 	require.NoError(t, err)
 	_, err = list.LPush(ctx, "b")
 	require.NoError(t, err)
-	values, err = list.left.take(round{ask: 1, release: list.keys.release("held-up"), slice: time.Second})
+	values, _, err = list.left.take(round{ask: 1, release: list.keys.release("held-up"), slice: time.Second})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"b"}, values)
 	assert.Equal(t, []string{"a"}, content(t, list))

@@ -43,7 +43,7 @@ func (l *ShardedList) RPopCount(ctx context.Context, count int) ([]string, error
 }
 
 func (l *ShardedList) popOne(ctx context.Context, end side) (string, error) {
-	values, err := l.pop(ctx, end, 1, dontWait)
+	values, err := l.pop(ctx, end, 1)
 	if err != nil {
 		return "", err
 	}
@@ -67,7 +67,7 @@ func (l *ShardedList) popCount(ctx context.Context, end side, count int) ([]stri
 	var popped []string
 	for len(popped) < count {
 		part := min(count-len(popped), maxCallPops)
-		values, err := l.pop(ctx, end, part, dontWait)
+		values, err := l.pop(ctx, end, part)
 		popped = append(popped, values...)
 		if err != nil {
 			return popped, err
@@ -82,6 +82,20 @@ func (l *ShardedList) popCount(ctx context.Context, end side, count int) ([]stri
 	return popped, nil
 }
 
+// pop pops up to count elements in one atomic step. An empty list is no error.
+func (l *ShardedList) pop(ctx context.Context, end side, count int) ([]string, error) {
+	if kept := l.kept.take(end, count); len(kept) > 0 {
+		return kept, nil
+	}
+	commits := &l.rpop
+	if end == left {
+		commits = &l.lpop
+	}
+	r := &request{count: count}
+	err := commits.do(ctx, r)
+	return r.popped, err
+}
+
 // waiting is what a pop that finds too few elements does, as the script spells it.
 type waiting string
 
@@ -91,21 +105,40 @@ const (
 	waitWoken waiting = "woken" // that BLPOP has ended
 )
 
-// pop pops up to count elements in one atomic step. An empty list is no error.
-func (l *ShardedList) pop(ctx context.Context, end side, count int, wait waiting) ([]string, error) {
-	reply, err := l.run(ctx, popScript, string(end), count, string(wait))
-	return elements(reply, err)
+var pops = kind{
+	join: func(l *ShardedList, end side, requests []*request) operation {
+		count := 0
+		for _, r := range requests {
+			count += r.count
+		}
+		return popOperation(end, count, dontWait, "")
+	},
+	share: func(requests []*request, reply any) []string {
+		popped, _ := elements(reply)
+		for _, r := range requests {
+			if r.gone {
+				continue
+			}
+			part := min(r.count, len(popped))
+			r.popped, popped = popped[:part:part], popped[part:]
+		}
+		return popped
+	},
 }
 
-// elements reads a reply of arrays of elements, one a shard.
-func elements(reply any, err error) ([]string, error) {
-	if err == redis.Nil {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	shards := reply.([]any)
+// popOperation pops up to count elements. A woken one looks at its release key.
+func popOperation(end side, count int, wait waiting, release string) operation {
+	return operation{popScript, []any{string(end), count, string(wait), release}}
+}
+
+// elements reads a pop's reply: whether it is repeated, and arrays of elements, one a shard.
+func elements(reply any) (values []string, repeated bool) {
+	parts := reply.([]any)
+	return flatten(parts[1:]), parts[0] == int64(1)
+}
+
+// flatten reads arrays of elements.
+func flatten(shards []any) []string {
 	total := 0
 	for _, shard := range shards {
 		total += len(shard.([]any))
@@ -116,5 +149,5 @@ func elements(reply any, err error) ([]string, error) {
 			values = append(values, value.(string))
 		}
 	}
-	return values, nil
+	return values
 }

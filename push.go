@@ -3,8 +3,11 @@ package shardedlist
 import (
 	"context"
 	"encoding"
+	"errors"
 	"fmt"
 	"net"
+	"reflect"
+	"slices"
 	"time"
 )
 
@@ -43,38 +46,63 @@ func (l *ShardedList) push(ctx context.Context, end side, values []any) (length 
 	if err != nil {
 		return 0, err
 	}
-	capacity, err := l.creationCapacity(ctx)
-	if err != nil {
+	if _, err = l.creationCapacity(ctx); err != nil {
 		return 0, err
 	}
+	commits := &l.rpush
+	if end == left {
+		commits = &l.lpush
+	}
 	for len(values) > 0 {
-		part := values[:callSize(values)]
-		args := append(make([]any, 0, 2+len(part)), string(end), capacity)
-		reply, err := l.run(ctx, pushScript, append(args, part...)...)
-		if err != nil {
+		size, bytes := callSize(values)
+		r := &request{values: values[:size], count: size, bytes: bytes}
+		if err := commits.do(ctx, r); err != nil {
 			return length, err
 		}
-		length = reply.(int64)
-		values = values[len(part):]
+		length, values = r.length, values[size:]
 	}
 	return length, nil
 }
 
-// callSize is how many of the values go into the next call: as many as the bounds allow, and one at least.
-func callSize(values []any) int {
-	bytes := 0
+var pushes = kind{
+	join: func(l *ShardedList, end side, requests []*request) operation {
+		count := 0
+		for _, r := range requests {
+			count += r.count
+		}
+		args := append(make([]any, 0, 2+count), string(end), l.capacity.Load())
+		for _, r := range requests {
+			args = append(args, r.values...)
+		}
+		return operation{pushScript, args}
+	},
+	share: func(requests []*request, reply any) []string {
+		length := reply.(int64)
+		for _, r := range slices.Backward(requests) {
+			r.length = length
+			length -= int64(r.count)
+		}
+		return nil
+	},
+	lost: ErrOutcomeUnknown,
+}
+
+// callSize is how many of the values go into the next call, and their bytes: as many as the bounds allow, and one at least.
+func callSize(values []any) (size, bytes int) {
 	for i, value := range values {
+		more := 32
 		switch value := value.(type) {
 		case string:
-			bytes += len(value)
+			more = len(value)
 		case []byte:
-			bytes += len(value)
+			more = len(value)
 		}
-		if i == maxCallValues || i > 0 && bytes > maxCallBytes {
-			return i
+		if i == maxCallValues || i > 0 && bytes+more > maxCallBytes {
+			return i, bytes
 		}
+		bytes += more
 	}
-	return len(values)
+	return len(values), bytes
 }
 
 // encode makes sure, before anything is sent, that go-redis will be able to encode every value. What go-redis encodes by
@@ -89,31 +117,52 @@ func (l *ShardedList) encode(ctx context.Context, values []any) ([]any, error) {
 	}
 	var encoded []any // a copy, made when a value has to change: the slice is the caller's
 	for i, value := range values {
-		if value == nil || isScalar(value) {
+		safe, err := encodeOne(value)
+		if err != nil {
+			return nil, fmt.Errorf("%w: value %d, a %T: %w", ErrValue, i, value, err)
+		}
+		if _, same := value.(string); same {
 			continue
 		}
-		var binary []byte
-		switch value := value.(type) {
-		case encoding.BinaryMarshaler:
-			var err error
-			if binary, err = value.MarshalBinary(); err != nil {
-				return nil, fmt.Errorf("%w: value %d, a %T: %w", ErrValue, i, value, err)
-			}
-		case net.IP:
-			binary = value
-		default:
-			return nil, fmt.Errorf("%w: value %d, a %T, does not implement encoding.BinaryMarshaler", ErrValue, i, value)
-		}
 		if encoded == nil {
-			encoded = append(encoded, values...)
+			encoded = slices.Clone(values)
 		}
-		encoded[i] = binary
+		encoded[i] = safe
 	}
 	if encoded == nil {
 		return values, nil
 	}
 	return encoded, nil
 }
+
+// encodeOne returns the value as go-redis encodes it without fail, and so that the caller may change it after a push that it
+// has given up: that may still be sent.
+func encodeOne(value any) (any, error) {
+	switch value := value.(type) {
+	case string:
+		return value, nil
+	case []byte:
+		return string(value), nil
+	case nil:
+		return "", nil
+	}
+	if isScalar(value) {
+		if pointer := reflect.ValueOf(value); pointer.Kind() == reflect.Pointer && !pointer.IsNil() {
+			return pointer.Elem().Interface(), nil
+		}
+		return value, nil
+	}
+	switch value := value.(type) {
+	case encoding.BinaryMarshaler:
+		binary, err := value.MarshalBinary()
+		return string(binary), err
+	case net.IP:
+		return string(value), nil
+	}
+	return nil, errNotMarshaler
+}
+
+var errNotMarshaler = errors.New("it does not implement encoding.BinaryMarshaler")
 
 // isScalar tells whether go-redis encodes a value by itself and cannot fail to.
 func isScalar(value any) bool {

@@ -42,8 +42,11 @@ func (l *ShardedList) LIndex(ctx context.Context, index int64) (string, error) {
 // It costs O(elements returned + capacity), wherever in the list they are, in one atomic step that holds the server for as
 // long. All reads a long list in bounded steps. Its errors are those of LLen.
 func (l *ShardedList) LRange(ctx context.Context, start, stop int64) ([]string, error) {
-	values, err := elements(l.run(ctx, lrangeScript, start, stop))
-	return values, l.wrap("lrange", err)
+	reply, err := l.run(ctx, lrangeScript, start, stop)
+	if err != nil {
+		return nil, l.wrap("lrange", err)
+	}
+	return flatten(reply.([]any)), nil
 }
 
 // All returns the elements from left to right, in steps of about a thousand elements, so that no step stalls the server
@@ -64,8 +67,7 @@ func (l *ShardedList) All(ctx context.Context) iter.Seq2[string, error] {
 			}
 			parts := reply.([]any)
 			next, final = parts[0].(string), parts[1].(string)
-			values, _ := elements(parts[2], nil)
-			for _, value := range values {
+			for _, value := range flatten(parts[2].([]any)) {
 				if !yield(value, nil) {
 					return
 				}

@@ -15,8 +15,9 @@ var luaFiles embed.FS
 
 // The scripts, one an operation, with the shared helpers of list.lua in front.
 var (
-	pushScript   = loadScript("list", "push")
-	popScript    = loadScript("list", "pop")
+	pushScript   = loadScript("list", "lane", "push")
+	popScript    = loadScript("list", "lane", "pop")
+	forgetScript = loadScript("list", "lane", "forget")
 	llenScript   = loadScript("list", "llen")
 	lindexScript = loadScript("list", "lindex")
 	lrangeScript = loadScript("list", "lrange")
@@ -29,6 +30,9 @@ var (
 	releaseScript = loadScript("release")
 )
 
+// sourceOf is the text of each script.
+var sourceOf = map[*redis.Script]string{}
+
 func loadScript(names ...string) *redis.Script {
 	var source strings.Builder
 	for _, name := range names {
@@ -38,7 +42,9 @@ func loadScript(names ...string) *redis.Script {
 		}
 		source.Write(text)
 	}
-	return redis.NewScript(source.String())
+	script := redis.NewScript(source.String())
+	sourceOf[script] = source.String()
+	return script
 }
 
 // retryFor bounds how long an operation whose context has no deadline is repeated while the server says that it cannot
@@ -48,10 +54,7 @@ const retryFor = 10 * time.Second
 // run executes a script on the list. A server that does not know the script is sent it; one that is for the moment unable
 // to run it (see isPassing) is asked again until the deadline of ctx.
 func (l *ShardedList) run(ctx context.Context, script *redis.Script, args ...any) (any, error) {
-	giveUp := time.Now().Add(retryFor)
-	if deadline, ok := ctx.Deadline(); ok {
-		giveUp = deadline
-	}
+	giveUp := deadline(ctx)
 	for attempt := 0; ; attempt++ {
 		reply, err := script.Run(ctx, l.rdb, []string{l.keys.meta}, args...).Result()
 		if err == nil || !isPassing(err) {
@@ -59,12 +62,40 @@ func (l *ShardedList) run(ctx context.Context, script *redis.Script, args ...any
 		}
 		pause := backoff(attempt)
 		if time.Until(giveUp) < pause {
-			return nil, err
+			return nil, typed(err)
 		}
 		if sleepErr := sleep(ctx, pause); sleepErr != nil {
 			return nil, fmt.Errorf("%w, last reply: %w", sleepErr, err)
 		}
 	}
+}
+
+// runOnce executes a script on the list with one attempt, which go-redis does not repeat.
+func (l *ShardedList) runOnce(ctx context.Context, script *redis.Script, args ...any) (any, error) {
+	cmd := unrepeated{redis.NewCmd(ctx, append([]any{"evalsha", script.Hash(), 1, l.keys.meta}, args...)...)}
+	_ = l.rdb.Process(ctx, cmd)
+	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+		// SCRIPT LOAD is no way on a cluster, where another node may be asked the next moment.
+		cmd = unrepeated{redis.NewCmd(ctx, append([]any{"eval", sourceOf[script], 1, l.keys.meta}, args...)...)}
+		_ = l.rdb.Process(ctx, cmd)
+	}
+	if err := cmd.Err(); err != nil {
+		return nil, err // and not what there may be of a reply
+	}
+	return cmd.Val(), nil
+}
+
+// unrepeated is a command that go-redis does not repeat.
+type unrepeated struct{ *redis.Cmd }
+
+func (unrepeated) NoRetry() bool { return true }
+
+// deadline is when to give up an operation.
+func deadline(ctx context.Context) time.Time {
+	if deadline, ok := ctx.Deadline(); ok {
+		return deadline
+	}
+	return time.Now().Add(retryFor)
 }
 
 // isPassing tells whether the server refused a command, with nothing changed, for a reason that will pass: it is starting
@@ -73,14 +104,20 @@ func isPassing(err error) bool {
 	if !isReply(err) {
 		return false
 	}
-	message := err.Error()
-	for _, passing := range []string{
+	for _, code := range []string{
 		"TRYAGAIN ", "LOADING ", "MASTERDOWN ", "CLUSTERDOWN ", "READONLY ",
 		"MOVED ", "ASK ", // more of them than go-redis follows
-		"non local key",       // a script met a key that has moved to another node
-		"the cluster is down", // CLUSTERDOWN as a script meets it
 	} {
-		if strings.Contains(message, passing) {
+		if redis.HasErrorPrefix(err, code) {
+			return true
+		}
+	}
+	for _, words := range []string{ // as scripts meet the like, from several versions of the server
+		"Script attempted to access a non local key",
+		"command while the cluster is down",
+		"-READONLY You can't write",
+	} {
+		if strings.Contains(err.Error(), words) {
 			return true
 		}
 	}
@@ -98,20 +135,20 @@ func typed(err error) error {
 		return err
 	}
 	for code, sentinel := range map[string]error{
-		"WRONGTYPE ":  ErrWrongType,
-		"BADLAYOUT ":  ErrLayout,
-		"BROKENLIST ": ErrBroken,
+		"WRONGTYPE Operation against a key": ErrWrongType, // Redis 6 and embedded servers put words of their own before it
+		"BADLAYOUT ":                        ErrLayout,
+		"BROKENLIST ":                       ErrBroken,
 	} {
-		if strings.Contains(err.Error(), code) {
+		if redis.HasErrorPrefix(err, code) || sentinel == ErrWrongType && strings.Contains(err.Error(), code) {
 			return fmt.Errorf("%w: %w", sentinel, err)
 		}
 	}
 	return err
 }
 
-// backoff is the pause after a number of failed attempts: from 2 ms, doubling, to 256 ms.
+// backoff is the pause after a number of failed attempts: from 2 ms, doubling, to 32 ms.
 func backoff(attempt int) time.Duration {
-	return 2 * time.Millisecond << min(attempt, 7)
+	return 2 * time.Millisecond << min(attempt, 4)
 }
 
 func sleep(ctx context.Context, pause time.Duration) error {

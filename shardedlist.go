@@ -23,6 +23,10 @@ var (
 	ErrNoValues = errors.New("no values")
 	// ErrValue is returned by a push of a value that go-redis cannot encode.
 	ErrValue = errors.New("value cannot be encoded")
+	// ErrOutcomeUnknown is returned by a push that was given up before the server told whether it was carried out. It may have
+	// been; once the server answers again, and before anything else is pushed at that end through this ShardedList, it is made
+	// sure that it can no longer be.
+	ErrOutcomeUnknown = errors.New("outcome unknown")
 	// ErrNegativeCount is returned by LPopCount and RPopCount for a count below 0.
 	ErrNegativeCount = errors.New("count is negative")
 	// ErrNegativeTimeout is returned by BLPop and BRPop for a timeout below 0.
@@ -54,9 +58,13 @@ type ShardedList struct {
 	name string
 	keys keys
 
+	forgetful bool // operations go through lanes without records
+
 	capacity atomic.Int64 // of a list that a push creates; 0 until it is known
 
-	left, right waiters // the callers blocked in BLPop and in BRPop
+	lpush, rpush, lpop, rpop commits // the callers of each kind of operation
+	left, right              waiters // the callers blocked in BLPop and in BRPop
+	kept                     keeper
 }
 
 // Option changes how New sets up a list.
@@ -78,6 +86,16 @@ func WithCapacity(elements int) Option {
 	}
 }
 
+// WithoutExactlyOnce gives up the promise that each operation is done once: no records are written to the server, and after a
+// failed connection go-redis repeats a push or pop as it repeats RPUSH or LPOP, and may so push twice or lose an element. It
+// saves the server some 0.8 µs an operation, and the memory of the records.
+func WithoutExactlyOnce() Option {
+	return func(l *ShardedList) error {
+		l.forgetful = true
+		return nil
+	}
+}
+
 // New returns the list of the given name on the server, cluster or sentinel-guarded master that rdb is connected to. It
 // sends nothing: as in Redis, the first push creates the list. The client stays the caller's, to configure and to close.
 //
@@ -93,13 +111,17 @@ func New(rdb redis.UniversalClient, name string, opts ...Option) (*ShardedList, 
 		return nil, ErrEmptyName
 	}
 	l := &ShardedList{rdb: rdb, name: name, keys: keysOf(name)}
-	l.left.init(l, left)
-	l.right.init(l, right)
 	for _, opt := range opts {
 		if err := opt(l); err != nil {
 			return nil, err
 		}
 	}
+	l.lpush.init(l, left, pushes)
+	l.rpush.init(l, right, pushes)
+	l.lpop.init(l, left, pops)
+	l.rpop.init(l, right, pops)
+	l.left.init(l, left)
+	l.right.init(l, right)
 	return l, nil
 }
 

@@ -21,7 +21,7 @@ local BELL = PREFIX .. 'bell'
 local LAYOUT = '1'
 local IDLE_MS = 30000 -- how long the keys of an empty list may stay
 local SWEEP_STEP = 100 -- shards that an operation unlinks for an unfinished Del
-local UNPACK_MAX = 1000 -- values that Lua may unpack at once
+local UNPACK_MAX = 1000 -- values that Lua may unpack or join at once
 
 -- open reads meta. It returns the list's state, or nil and the error to reply with. A list that does not exist is empty.
 local function open()
@@ -127,6 +127,7 @@ local function sweep(list)
   end
   if id <= list.hi then
     list.lo = id
+    redis.call('HDEL', META, 'lo') -- a full server lets this pass, and so what follows
     redis.call('HSET', META, 'lo', id)
     return
   end

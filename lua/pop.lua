@@ -1,12 +1,14 @@
 -- Pops up to count elements from one end, as LPOP and RPOP do, for a caller that may want to wait for more.
 --
 -- KEYS  1 meta
--- ARGV  1 'L' or 'R', 2 count, 3 how the caller waits:
+-- ARGV  1 to 3 see lane.lua, 4 'L' or 'R', 5 count; with 0, the operation counts as done, and earlier copies of it can do
+--       nothing any more; 6 how the caller waits:
 --         'no'     it does not
 --         'first'  it would wait: if there are fewer than count, the list is armed
---         'woken'  its BLPOP on the bell has just ended; 4 is its release key, whose presence says to take nothing
--- Reply arrays of elements, one for each shard they came from, in the order popped; nil if the list is empty
--- Cost  O(elements popped). Three calls for one element.
+--         'woken'  its BLPOP on the bell has just ended; 7 is its release key, whose presence says to take nothing
+-- Reply 1 if the operation had been done before, else 0; then arrays of elements, one for each shard they came from, in
+--       the order popped
+-- Cost  O(elements popped). Three calls for one element, and its record two.
 --
 -- Safe because every key is read before the first write, and because that write (LPOP, DEL or UNLINK) cannot grow the
 -- data set, so that a full server lets it pass.
@@ -19,11 +21,45 @@ local list, problem = open()
 if problem then
   return problem
 end
-local left = ARGV[1] == 'L'
+local function join(parts, separator)
+  local chunks = {}
+  for i = 1, #parts, UNPACK_MAX do
+    chunks[#chunks + 1] = table.concat(parts, separator, i, math.min(#parts, i + UNPACK_MAX - 1))
+  end
+  return table.concat(chunks, separator)
+end
+
+-- The record of a pop is the lengths of its elements, then the elements.
+local function pack(shards)
+  local sizes, elements = {}, {}
+  for i = 2, #shards do
+    for _, element in ipairs(shards[i]) do
+      sizes[#sizes + 1] = #element
+      elements[#elements + 1] = element
+    end
+  end
+  return join(sizes, ',') .. ';' .. join(elements, '')
+end
+
+local function unpack_record(record)
+  local at = string.find(record, ';', 1, true) + 1
+  local elements = {}
+  for size in string.gmatch(string.sub(record, 1, at - 2), '%d+') do
+    elements[#elements + 1] = string.sub(record, at, at + size - 1)
+    at = at + size
+  end
+  return { 1, elements }
+end
+
+local done, stale_operation = recall()
+if done or stale_operation then
+  return done and unpack_record(done) or stale_operation
+end
+local left = ARGV[4] == 'L'
 local POP = left and 'LPOP' or 'RPOP'
-local count = tonumber(ARGV[2])
-local woken, waits = ARGV[3] == 'woken', ARGV[3] ~= 'no'
-local released = woken and redis.pcall('EXISTS', ARGV[4]) == 1 -- an error while the slot is moving
+local count = tonumber(ARGV[5])
+local woken, waits = ARGV[6] == 'woken', ARGV[6] ~= 'no'
+local released = woken and redis.pcall('EXISTS', ARGV[7]) == 1 -- an error while the slot is moving
 if released then
   count = 0
 end
@@ -54,11 +90,11 @@ end
 
 -- Write: the elements, then the pointers.
 if released then
-  redis.call('DEL', ARGV[4])
+  redis.call('DEL', ARGV[7])
 end
-local popped = {}
+local popped = { 0 }
 for i, take in ipairs(takes) do
-  popped[i] = redis.call(POP, PREFIX .. (near + (i - 1) * step), take)
+  popped[i + 1] = redis.call(POP, PREFIX .. (near + (i - 1) * step), take)
 end
 if empties and not was_empty then
   -- Past whatever a Del left, so that new shards keep clear of it.
@@ -80,4 +116,8 @@ elseif must_ring then
   ring()
 end
 sweep(list)
-return #popped > 0 and popped or false
+if #popped == 1 then
+  touch()
+end
+remember(pack(popped))
+return popped

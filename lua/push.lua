@@ -1,9 +1,10 @@
 -- Pushes values onto one end, all of them or none, as LPUSH and RPUSH do.
 --
 -- KEYS  1 meta
--- ARGV  1 'L' or 'R', 2 the capacity if this push creates the list, 3… the values
+-- ARGV  1 to 3 see lane.lua, 4 'L' or 'R', 5 the capacity if this push creates the list, 6… the values; with none, the
+--       operation counts as done, and earlier copies of it can do nothing any more
 -- Reply the length of the list, or an error that left everything as it was
--- Cost  O(values). A value that fits its shard takes three calls, two while the list is one shard.
+-- Cost  O(values). A value that fits its shard takes three calls, two while the list is one shard, and its record two.
 --
 -- Safe because every key is read before the first write, and because that write may grow the data set, so that a full
 -- server refuses it with nothing changed.
@@ -12,9 +13,13 @@ local list, problem = open()
 if problem then
   return problem
 end
-local left = ARGV[1] == 'L'
+local done, stale_operation = recall()
+if done or stale_operation then
+  return tonumber(done) or stale_operation
+end
+local left = ARGV[4] == 'L'
 local PUSH = left and 'LPUSH' or 'RPUSH'
-local VALUES = 3
+local VALUES = 6
 local count = #ARGV - VALUES + 1
 local was_empty = is_empty(list)
 
@@ -35,6 +40,7 @@ if count == 1 and not was_empty and not list.lo then
     return missing(near)
   end
   if size <= list.cap then
+    remember(length + size)
     return length + size
   end
   redis.call(left and 'LPOP' or 'RPOP', PREFIX .. near)
@@ -48,7 +54,7 @@ end
 local cap = list.cap
 local room = 0
 if was_empty then
-  cap = tonumber(ARGV[2])
+  cap = tonumber(ARGV[5])
 else
   room = cap - (left and head or tail)
 end
@@ -63,7 +69,7 @@ for i = 1, made do
     return missing(id) -- a stale shard of that id may still be on another node
   end
 end
-local must_ring = list.armed and bell_at_hand()
+local must_ring = list.armed and made > 0 and bell_at_hand()
 
 -- Write: the pointers, then the values.
 if made > 0 then
@@ -83,11 +89,15 @@ for i = 0, made do
   end
   from = to + 1
 end
-if was_empty then
+if was_empty and made > 0 then
   redis.call('PERSIST', META)
 end
 if must_ring then
   ring()
 end
 sweep(list)
+if count == 0 then
+  touch()
+end
+remember(length + count)
 return length + count

@@ -89,7 +89,7 @@ func TestDemoWhereAPushIsLost(t *testing.T) {
 	redis := miniredis.RunT(t)
 	pushes := 0
 	redis.Server().SetPreHook(func(peer *server.Peer, command string, args ...string) bool {
-		if command != "EVALSHA" || len(args) < 6 || args[3] != "R" {
+		if command != "EVALSHA" || len(args) < 8 || args[6] != "R" { // behind the lane's arguments
 			return false
 		}
 		pushes++

@@ -1,0 +1,225 @@
+package shardedlist
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// lanesPerKind is how many operations of one kind may be in flight at once.
+	lanesPerKind = 3
+	// maxJoined and maxJoinedBytes bound what callers join into one operation. What one caller brings may be more.
+	maxJoined      = 1024
+	maxJoinedBytes = 1 << 20
+)
+
+// commits is where the callers of one kind of operation meet: pushes or pops, at one end of a list. A caller that finds a free
+// lane is a batch of its own and is sent at once, by its own goroutine. Callers that find all lanes busy queue; when one
+// becomes free, they are the next batch, and the first of them sends one operation for all.
+type commits struct {
+	// Fixed by init.
+	list *ShardedList
+	end  side
+	kind kind
+
+	mu       sync.Mutex
+	queue    []*request // in the order they came
+	free     []*lane
+	settling int // lanes whose last operation's outcome is being asked for
+}
+
+// kind is what differs between pushes and pops.
+type kind struct {
+	// join makes one operation of the requests, and of none an operation that changes nothing.
+	join func(l *ShardedList, end side, requests []*request) operation
+	// share gives each request whose caller is there its part of the reply, and returns elements popped that are nobody's.
+	share func(requests []*request, reply any) (surplus []string)
+	// lost is the error, beside the cause, of a caller who gives up while its request is in flight.
+	lost error
+}
+
+// request is what one caller wants.
+type request struct {
+	values []any // to push
+	bytes  int   // their size
+	count  int   // values to push, or elements to pop
+
+	length int64    // the result of a push
+	popped []string // the result of a pop
+	err    error
+
+	gone bool        // the caller has given up; guarded by commits.mu
+	turn chan *batch // brings the batch that the caller is to send, or nil when its request is done
+}
+
+// batch is the requests that one operation carries, in the order they came.
+type batch struct {
+	lane     *lane
+	requests []*request
+	joined   operation
+	leader   *request  // its caller's goroutine sends the batch
+	expires  time.Time // when it is too late to repeat it; zero until it has a number
+}
+
+func (c *commits) init(l *ShardedList, end side, k kind) {
+	c.list, c.end, c.kind = l, end, k
+	for range lanesPerKind {
+		c.free = append(c.free, l.newLane())
+	}
+}
+
+// do carries out one caller's request.
+func (c *commits) do(ctx context.Context, r *request) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r.turn = make(chan *batch, 1)
+	c.mu.Lock()
+	c.queue = append(c.queue, r)
+	c.dispatch()
+	c.mu.Unlock()
+	select {
+	case b := <-r.turn:
+		c.lead(ctx, b)
+	case <-ctx.Done():
+		c.leave(ctx, r)
+	}
+	return r.err
+}
+
+// dispatch forms batches, as long as there are callers and lanes, and passes each to its first caller. While an outcome is
+// being asked for it forms none: nothing may overtake that operation. The lock is held.
+func (c *commits) dispatch() {
+	for len(c.queue) > 0 && len(c.free) > 0 && c.settling == 0 {
+		size, count, bytes := 0, 0, 0
+		for _, r := range c.queue {
+			count, bytes = count+r.count, bytes+r.bytes
+			if size > 0 && (count > maxJoined || bytes > maxJoinedBytes) {
+				break
+			}
+			size++
+		}
+		last := len(c.free) - 1
+		b := &batch{lane: c.free[last], requests: slices.Clone(c.queue[:size]), leader: c.queue[0]}
+		b.joined = c.kind.join(c.list, c.end, b.requests) // now: callers may leave, and reuse their slices
+		c.free, c.queue = c.free[:last], slices.Delete(c.queue, 0, size)
+		b.leader.turn <- b
+	}
+}
+
+// lead sends a batch, if there is one: a caller whose request is done gets none.
+func (c *commits) lead(ctx context.Context, b *batch) {
+	if b == nil {
+		return
+	}
+	reply, err := c.send(ctx, b)
+	if err != nil && (b.lane.unsettled || isPassing(err) || ctx.Err() != nil) {
+		c.handOver(ctx, b, err)
+		return
+	}
+	c.list.putBack(c.end, c.finish(b, reply, err))
+}
+
+func (c *commits) send(ctx context.Context, b *batch) (any, error) {
+	giveUp := deadline(ctx)
+	if b.expires.IsZero() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if err := c.list.settle(ctx, b.lane, c.end, c.kind.join(c.list, c.end, nil)); err != nil {
+			return nil, err
+		}
+		b.lane.number++
+		b.expires = time.Now().Add(settleFor)
+	}
+	if giveUp.After(b.expires) {
+		giveUp = b.expires
+	}
+	return c.list.repeat(ctx, giveUp, b.lane, b.joined)
+}
+
+// finish tells the callers of a batch that their requests are done, and frees the lane. It returns elements that no caller is
+// there to take.
+func (c *commits) finish(b *batch, reply any, err error) (surplus []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		surplus = c.kind.share(b.requests, reply)
+	}
+	if isLarge(reply) && len(c.queue) == 0 {
+		go c.list.forget(*b.lane)
+	}
+	for _, r := range b.requests {
+		if r.gone {
+			continue
+		}
+		if r.err = err; r != b.leader {
+			r.turn <- nil
+		}
+	}
+	c.free = append(c.free, b.lane)
+	c.dispatch()
+	return surplus
+}
+
+// handOver is for a leader whose time is up before the batch's outcome is known: another caller of the batch goes on. If there
+// is none, an outcome that matters is asked for in the background.
+func (c *commits) handOver(ctx context.Context, b *batch, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b.leader.gone = true
+	b.leader.err = err
+	if b.lane.unsettled && c.kind.lost != nil {
+		b.leader.err = fmt.Errorf("%w: %w", c.kind.lost, err)
+	}
+	for _, r := range b.requests {
+		if !r.gone {
+			b.leader = r
+			r.turn <- b
+			return
+		}
+	}
+	if !b.lane.unsettled {
+		c.free = append(c.free, b.lane)
+		c.dispatch()
+		return
+	}
+	c.settling++
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleFor)
+		defer cancel()
+		_ = c.list.settle(ctx, b.lane, c.end, c.kind.join(c.list, c.end, nil)) // if it fails, the lane's next leader tries again
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.settling--
+		c.free = append(c.free, b.lane)
+		c.dispatch()
+	}()
+}
+
+// leave is for a caller whose ctx has ended while it waited. In the queue, it takes its request with it. In a batch, it leaves
+// it there: what it pushes may be pushed, what is popped for it goes to the others or back.
+func (c *commits) leave(ctx context.Context, r *request) {
+	c.mu.Lock()
+	if i := slices.Index(c.queue, r); i >= 0 {
+		c.queue = slices.Delete(c.queue, i, i+1)
+		r.err = ctx.Err()
+		c.mu.Unlock()
+		return
+	}
+	select {
+	case b := <-r.turn: // just now
+		c.mu.Unlock()
+		c.lead(ctx, b)
+	default:
+		r.gone = true
+		r.err = ctx.Err()
+		if c.kind.lost != nil {
+			r.err = fmt.Errorf("%w: %w", c.kind.lost, ctx.Err())
+		}
+		c.mu.Unlock()
+	}
+}

@@ -1,0 +1,197 @@
+package redistest
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Faults are what a [Proxy] does to what passes it. The rates are per piece of traffic, which for a client that waits for
+// each reply is a request or a reply, from 0 to 1. The handshake of a connection is spared, so that there are connections to
+// break.
+type Faults struct {
+	CutReply    float64 // drop the reply and close the connection: the server has acted
+	CutInReply  float64 // pass the first half of the reply and close
+	CutRequest  float64 // drop the request and close
+	LateRequest float64 // hold the request for Delay, longer than the client waits, and deliver it then
+	Delay       time.Duration
+}
+
+// A Proxy stands between clients and servers, on ports of the loopback interface, and breaks connections.
+type Proxy struct {
+	faults atomic.Pointer[Faults]
+	counts [4]atomic.Int64
+
+	mu        sync.Mutex
+	listeners map[string]net.Listener // by the address of the server behind
+	open      map[net.Conn]bool
+	closed    bool
+	running   sync.WaitGroup
+}
+
+// NewProxy returns a proxy without faults, which closes when the test ends.
+func NewProxy(t testing.TB) *Proxy {
+	p := &Proxy{listeners: map[string]net.Listener{}, open: map[net.Conn]bool{}}
+	p.Set(Faults{})
+	t.Cleanup(p.close)
+	return p
+}
+
+// Set changes the faults, for what passes from now on.
+func (p *Proxy) Set(f Faults) { p.faults.Store(&f) }
+
+// Counts returns how often each fault has struck, in the order of the fields of [Faults].
+func (p *Proxy) Counts() (cutReply, cutInReply, cutRequest, lateRequest int64) {
+	return p.counts[0].Load(), p.counts[1].Load(), p.counts[2].Load(), p.counts[3].Load()
+}
+
+// Dial connects to the server at addr through the proxy. It is a Dialer for go-redis, so that the nodes of a cluster, whose
+// addresses the client learns from the cluster, are behind the proxy too.
+func (p *Proxy) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	listener, err := p.listener(addr)
+	if err != nil {
+		return nil, err
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, listener.Addr().String())
+}
+
+func (p *Proxy) listener(addr string) (net.Listener, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, net.ErrClosed
+	}
+	if listener := p.listeners[addr]; listener != nil {
+		return listener, nil
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p.listeners[addr] = listener
+	p.running.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			p.running.Go(func() { p.serve(client, addr) })
+		}
+	})
+	return listener, nil
+}
+
+// serve passes one connection.
+func (p *Proxy) serve(client net.Conn, addr string) {
+	server, err := net.Dial("tcp", addr)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	if !p.track(client, server) {
+		return
+	}
+	end := func() {
+		_ = client.Close()
+		_ = server.Close()
+	}
+	var handshake atomic.Bool // the last request belonged to it
+	var both sync.WaitGroup
+	both.Go(func() {
+		defer end()
+		p.pass(server, client, func(piece []byte) bool { return !handshake.Load() && p.reply(piece, client) })
+	})
+	both.Go(func() {
+		defer server.Close() // the client may have left while a late request was held
+		p.pass(client, server, func(piece []byte) bool {
+			handshake.Store(bytes.Contains(piece, []byte("\r\nhello\r\n")) || bytes.Contains(piece, []byte("\r\nclient\r\n")))
+			return !handshake.Load() && p.request()
+		})
+	})
+	both.Wait()
+	p.forget(client, server)
+}
+
+// pass copies from one side to the other until a fault strikes or either side closes.
+func (p *Proxy) pass(from, to net.Conn, fault func(piece []byte) (stop bool)) {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			if fault(buffer[:n]) {
+				return
+			}
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *Proxy) reply(piece []byte, client net.Conn) (stop bool) {
+	f, luck := p.faults.Load(), rand.Float64()
+	switch {
+	case luck < f.CutReply:
+		p.counts[0].Add(1)
+		return true
+	case luck < f.CutReply+f.CutInReply:
+		p.counts[1].Add(1)
+		_, _ = client.Write(piece[:len(piece)/2])
+		return true
+	}
+	return false
+}
+
+func (p *Proxy) request() (stop bool) {
+	f, luck := p.faults.Load(), rand.Float64()
+	switch {
+	case luck < f.CutRequest:
+		p.counts[2].Add(1)
+		return true
+	case luck < f.CutRequest+f.LateRequest:
+		p.counts[3].Add(1)
+		time.Sleep(f.Delay)
+	}
+	return false
+}
+
+func (p *Proxy) track(conns ...net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, conn := range conns {
+		if p.closed {
+			_ = conn.Close()
+		}
+		p.open[conn] = true
+	}
+	return !p.closed
+}
+
+func (p *Proxy) forget(conns ...net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, conn := range conns {
+		delete(p.open, conn)
+	}
+}
+
+func (p *Proxy) close() {
+	p.mu.Lock()
+	p.closed = true
+	for _, listener := range p.listeners {
+		_ = listener.Close()
+	}
+	for conn := range p.open {
+		_ = conn.Close()
+	}
+	p.mu.Unlock()
+	p.running.Wait()
+}

@@ -1,0 +1,179 @@
+package shardedlist
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// recordLife is how long the server remembers the last operation of a lane.
+	recordLife = 60 * time.Second
+	// settleFor is how long the outcome of an operation is asked for in the background, well within the record's life.
+	settleFor = recordLife / 2
+	// largeResult is the size of a result, in bytes, that the server is asked to forget when the lane goes idle.
+	largeResult = 4 << 10
+)
+
+// A lane is one client's stream of operations of one kind on one list, one at a time. Each has a number, under which the
+// server remembers its result beside the list: so it can be repeated, when a reply is lost, until its outcome is known, and
+// is done once. It belongs to one goroutine at a time.
+type lane struct {
+	id        string // empty: operations are not remembered, and lost replies are go-redis's to deal with
+	number    int64  // of the operation in flight, or of the last one
+	unsettled bool   // the outcome of that operation is not known
+}
+
+func (l *ShardedList) newLane() *lane {
+	if l.forgetful {
+		return &lane{}
+	}
+	return &lane{id: uuid.NewString()}
+}
+
+// operation is what is sent through a lane.
+type operation struct {
+	script *redis.Script
+	args   []any // behind the lane's
+}
+
+// args are the lane's arguments for a script.
+func (n *lane) args() []any {
+	if n.id == "" {
+		return []any{"", "", ""}
+	}
+	return []any{n.id, n.number, recordLife.Milliseconds()}
+}
+
+// repeat sends the lane's operation, under its number, until its outcome is known or it is time to give up. If it returns an
+// error and the lane is settled, nothing was done.
+func (l *ShardedList) repeat(ctx context.Context, giveUp time.Time, n *lane, o operation) (reply any, err error) {
+	args := append(n.args(), o.args...)
+	if n.id == "" {
+		return l.run(ctx, o.script, args...)
+	}
+	for attempt := 0; ; attempt++ {
+		reply, err = l.runOnce(ctx, o.script, args...)
+		n.learn(err != nil, err)
+		if err == nil || !n.unsettled && !isPassing(err) && (isReply(err) || attempt == maxReconnects) {
+			return reply, typed(err)
+		}
+		if errors.Is(err, redis.ErrClosed) || time.Until(giveUp) < backoff(attempt) || sleep(ctx, backoff(attempt)) != nil {
+			return nil, typed(err)
+		}
+	}
+}
+
+// learn notes what an attempt at the lane's operation told.
+func (n *lane) learn(failed bool, err error) {
+	n.unsettled = failed && n.id != "" && (n.unsettled || mayHaveActed(err))
+}
+
+// settle learns the outcome of the lane's last operation, if it is not known, by repeating it with nothing to do: what it did
+// is told, and what it has not done it can do no more. Elements it popped go back to the end they came from.
+func (l *ShardedList) settle(ctx context.Context, n *lane, end side, nothing operation) error {
+	if !n.unsettled {
+		return nil
+	}
+	reply, err := l.repeat(ctx, deadline(ctx), n, nothing)
+	if err == nil && nothing.script == popScript {
+		popped, _ := elements(reply)
+		l.putBack(end, popped)
+	}
+	return err
+}
+
+// settleInBackground settles a lane of pops that nobody will use again.
+func (l *ShardedList) settleInBackground(n *lane, end side) {
+	ctx, cancel := context.WithTimeout(context.Background(), settleFor)
+	defer cancel()
+	_ = l.settle(ctx, n, end, pops.join(l, end, nil))
+}
+
+// forget drops the result of the lane's last operation, which the client has, from its record. If it fails, the record expires.
+func (l *ShardedList) forget(n lane) {
+	if n.id != "" {
+		_, _ = l.runOnce(context.Background(), forgetScript, n.args()...)
+	}
+}
+
+// isLarge tells whether a record with that result is worth a call to make it small.
+func isLarge(reply any) bool {
+	shards, _ := reply.([]any)
+	size := 0
+	for _, shard := range shards {
+		values, _ := shard.([]any)
+		for _, value := range values {
+			if size += len(value.(string)); size > largeResult {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// putBack returns elements popped, for which there is no caller, to the end they came from, the one popped last first.
+// Those that the server will not take are kept for the next callers.
+func (l *ShardedList) putBack(end side, popped []string) {
+	if len(popped) == 0 {
+		return
+	}
+	back := make([]any, len(popped))
+	for i, value := range popped {
+		back[len(popped)-1-i] = value
+	}
+	if _, err := l.push(context.Background(), end, back); err != nil {
+		l.kept.add(end, popped)
+	}
+}
+
+// mayHaveActed tells whether the server may have carried out an operation that failed with err.
+func mayHaveActed(err error) bool {
+	if isReply(err) || errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
+		return false
+	}
+	var connection *net.OpError
+	return !errors.As(err, &connection) || connection.Op != "dial"
+}
+
+// keeper holds elements that were popped for callers who have gone, and that could not be put back.
+type keeper struct {
+	held  atomic.Int64
+	mu    sync.Mutex
+	left  []string // in the order popped
+	right []string
+}
+
+func (k *keeper) of(end side) *[]string {
+	if end == left {
+		return &k.left
+	}
+	return &k.right
+}
+
+func (k *keeper) add(end side, popped []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	*k.of(end) = append(*k.of(end), popped...)
+	k.held.Add(int64(len(popped)))
+}
+
+func (k *keeper) take(end side, count int) []string {
+	if k.held.Load() == 0 {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	values := k.of(end)
+	count = min(count, len(*values))
+	taken := (*values)[:count:count]
+	*values = (*values)[count:]
+	k.held.Add(-int64(count))
+	return taken
+}

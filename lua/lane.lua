@@ -1,0 +1,41 @@
+-- Exactly once: what the operations that go through lanes share. This file stands between list.lua and the script.
+--
+-- A lane is one client's stream of operations, one at a time, each with a number one higher than the one before. The lane's
+-- record is a string beside the list, hence of the same fate in a failover: the number of the last operation, a colon, and
+-- its result. An operation that is repeated, because its reply was lost, finds its number there and returns the result
+-- again; a late copy of an older one finds a higher number and does nothing.
+--
+-- ARGV  1 the lane's id, 2 the number, 3 the record's life in milliseconds; all '' for an operation that may run twice
+
+local NUMBER = tonumber(ARGV[2])
+local RECORD = NUMBER and PREFIX .. 'op:' .. ARGV[1]
+
+-- recall returns the result of this very operation if it has been done, or nil and, if it must not be done, the error.
+local function recall()
+  local record = RECORD and redis.call('GET', RECORD)
+  if record then
+    local colon = string.find(record, ':', 1, true)
+    local number = tonumber(string.sub(record, 1, colon - 1))
+    if number == NUMBER then
+      return string.sub(record, colon + 1)
+    end
+    if number > NUMBER then
+      return nil, redis.error_reply('STALE operation ' .. NUMBER .. ' of a lane that is at ' .. number)
+    end
+  elseif RECORD and type(redis.pcall('EXISTS', META, RECORD)) == 'table' then
+    return nil, redis.error_reply('TRYAGAIN the record of lane ' .. ARGV[1] .. ' is moving to another node')
+  end
+end
+
+-- remember writes the record. If nothing has been written before, a full server refuses that, unless touch goes before it.
+local function remember(result)
+  if RECORD then
+    redis.call('SET', RECORD, ARGV[2] .. ':' .. result, 'PX', ARGV[3])
+  end
+end
+
+local function touch()
+  if RECORD then
+    redis.call('PEXPIRE', RECORD, ARGV[3])
+  end
+end
