@@ -3,7 +3,6 @@ package shardedlist
 import (
 	"container/list"
 	"context"
-	"errors"
 	"strconv"
 	"sync"
 	"time"
@@ -43,13 +42,11 @@ const (
 	maxSlice = 2 * time.Second
 	// serverFirst is how much later than the server's a caller's own clock strikes: mostly the server's word comes first.
 	serverFirst = 5 * time.Millisecond
-	// leaveGrace is how long a caller who gives up waits to hear whether an element was already taken for it. It matters
+	// leaveGrace is how long a caller whose context has ended waits to hear whether an element was already taken for it. It matters
 	// only when the server does not answer.
 	leaveGrace = 500 * time.Millisecond
 	// releaseLife is how long the key that releases a blocked consumer stays, should nobody take it.
 	releaseLife = 10 * time.Second
-	// maxReconnects is how often a wait is resumed after a failed connection before its callers hear of it.
-	maxReconnects = 3
 )
 
 // waiters are the callers of this process that are blocked on one end of the list. While there are any, one goroutine
@@ -57,8 +54,9 @@ const (
 // bell. That is one pipeline, BLPOP and the pop behind it, which runs on the server the moment the BLPOP ends.
 type waiters struct {
 	// Fixed by init.
-	list *ShardedList
-	end  side
+	list     *ShardedList
+	end      side
+	maxSlice time.Duration // how long one BLPOP on the bell lasts at most
 
 	// Of the goroutine that serves.
 	lane  *lane
@@ -75,7 +73,9 @@ type waiters struct {
 
 // waiter is one blocked caller.
 type waiter struct {
+	joined   time.Time
 	deadline time.Time    // zero: none
+	patient  bool         // its context has a deadline, until which it bears with a server that cannot serve for the moment
 	outcome  chan outcome // receives once
 	settled  bool         // the outcome is sent
 	member   bool         // the pop in flight was sent for it too
@@ -94,7 +94,9 @@ func (w *waiter) settle(value string, err error) {
 	w.outcome <- outcome{value, err}
 }
 
-func (q *waiters) init(l *ShardedList, end side) { q.list, q.end, q.lane = l, end, l.newLane() }
+func (q *waiters) init(l *ShardedList, end side) {
+	q.list, q.end, q.maxSlice, q.lane = l, end, maxSlice, l.newLane()
+}
 
 // pop waits for an element.
 func (q *waiters) pop(ctx context.Context, timeout time.Duration) (string, error) {
@@ -104,13 +106,11 @@ func (q *waiters) pop(ctx context.Context, timeout time.Duration) (string, error
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	if kept := q.list.kept.take(q.end, 1); len(kept) > 0 {
-		return kept[0], nil
-	}
-	w := q.join(timeout)
+	_, patient := ctx.Deadline()
+	w := q.join(timeout, patient)
 	var timeUp <-chan time.Time
 	if timeout > 0 {
-		timer := time.NewTimer(timeout + serverFirst)
+		timer := time.NewTimer(max(timeout, timeout+serverFirst)) // the longest there are would overflow
 		defer timer.Stop()
 		timeUp = timer.C
 	}
@@ -118,9 +118,9 @@ func (q *waiters) pop(ctx context.Context, timeout time.Duration) (string, error
 	case o := <-w.outcome:
 		return o.value, o.err
 	case <-ctx.Done():
-		return q.leave(w, ctx.Err())
+		return q.leave(ctx, w, ctx.Err())
 	case <-timeUp:
-		value, err := q.leave(w, redis.Nil)
+		value, err := q.leave(ctx, w, redis.Nil)
 		if err == redis.Nil && !w.sawEmpty {
 			return q.list.popOne(ctx, q.end) // as Redis, which looks at the list however short the timeout
 		}
@@ -128,12 +128,12 @@ func (q *waiters) pop(ctx context.Context, timeout time.Duration) (string, error
 	}
 }
 
-func (q *waiters) join(timeout time.Duration) *waiter {
+func (q *waiters) join(timeout time.Duration, patient bool) *waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w := &waiter{outcome: make(chan outcome, 1)}
+	w := &waiter{outcome: make(chan outcome, 1), joined: time.Now(), patient: patient}
 	if timeout > 0 {
-		w.deadline = time.Now().Add(timeout)
+		w.deadline = w.joined.Add(timeout)
 	}
 	w.place = q.waiting.PushBack(w)
 	if !q.serving {
@@ -147,7 +147,7 @@ func (q *waiters) join(timeout time.Duration) *waiter {
 // flight may bring more elements than other callers are there to take, it is released, and the caller hears what it brought.
 // Callers that came after the pop was sent do not count: an element that had left the list before they asked would reach
 // them out of order.
-func (q *waiters) leave(w *waiter, reason error) (string, error) {
+func (q *waiters) leave(ctx context.Context, w *waiter, reason error) (string, error) {
 	q.mu.Lock()
 	if !w.settled {
 		q.waiting.Remove(w.place)
@@ -160,13 +160,15 @@ func (q *waiters) leave(w *waiter, reason error) (string, error) {
 		}
 		w.reason = reason
 		w.place = q.leaving.PushBack(w)
-		if q.release != "" {
-			go q.list.release(q.release)
-			q.release = ""
-		}
+		q.releaseIdle()
 	}
 	q.mu.Unlock()
 
+	select {
+	case o := <-w.outcome:
+		return o.value, o.err
+	case <-ctx.Done(): // a caller whose time is up hears the outcome, one who cancels is in a hurry
+	}
 	grace := time.NewTimer(leaveGrace)
 	defer grace.Stop()
 	select {
@@ -184,6 +186,14 @@ func (q *waiters) leave(w *waiter, reason error) (string, error) {
 	return "", reason
 }
 
+// releaseIdle releases the pop in flight, if it is blocked, from asking for more than there are callers to take. The lock is held.
+func (q *waiters) releaseIdle() {
+	if q.release != "" && q.members < q.asked {
+		go q.list.release(q.release)
+		q.release = ""
+	}
+}
+
 // serve runs while callers wait.
 func (q *waiters) serve() {
 	armed := false // the list was empty, and the next push will ring
@@ -195,8 +205,10 @@ func (q *waiters) serve() {
 		}
 		values, repeated, err := q.take(round)
 		armed = err == nil && !repeated && len(values) < round.ask
-		pause, final := failures.count(err)
-		q.deliver(round, values, armed, final)
+		pause := failures.count(err)
+		if surplus := q.hand(round, values, armed, failures); len(surplus) > 0 {
+			go q.list.putBack(q.end, surplus)
+		}
 		time.Sleep(pause)
 	}
 }
@@ -235,7 +247,7 @@ func (q *waiters) begin(armed bool) (round, bool) {
 // slice is how long the next BLPOP may last: until the first caller's time is up, and well within the time after which
 // go-redis takes the connection for dead.
 func (q *waiters) slice() time.Duration {
-	slice := maxSlice
+	slice := q.maxSlice
 	if timeout := readTimeout(q.list.rdb); timeout > 0 {
 		slice = min(slice, timeout/2)
 	}
@@ -270,10 +282,9 @@ func (q *waiters) take(r round) (values []string, repeated bool, err error) {
 	var reply any
 	if r.release == "" {
 		reply, err = q.list.repeat(ctx, deadline(ctx), n, popOperation(q.end, r.ask, waitFirst, ""))
-	} else if reply, err = q.block(ctx, r); reply == nil {
-		if n.learn(true, err); n.unsettled {
-			reply, err = q.list.repeat(ctx, deadline(ctx), n, popOperation(q.end, r.ask, waitFirst, ""))
-		}
+	} else if reply, err = q.block(ctx, r); reply == nil && !isReply(err) {
+		n.learn(true, err)
+		reply, err = q.list.repeat(ctx, deadline(ctx), n, popOperation(q.end, r.ask, waitFirst, ""))
 	}
 	if reply != nil {
 		values, repeated = elements(reply)
@@ -317,15 +328,10 @@ func (l *ShardedList) release(key string) {
 	_ = releaseScript.Run(context.Background(), l.rdb, []string{key}, releaseLife.Milliseconds()).Err()
 }
 
-// deliver ends a round, which brought elements, found the list empty, or failed, finally or not. Elements that no caller is
-// there to take go back to their end.
-func (q *waiters) deliver(r round, values []string, foundEmpty bool, final error) {
-	q.list.putBack(q.end, q.hand(r, values, foundEmpty, typed(final)))
-}
-
-// hand gives the elements to those whom the pop was sent for, then to those of them who are leaving, and settles all whose
-// wait is over.
-func (q *waiters) hand(r round, values []string, foundEmpty bool, final error) (surplus []string) {
+// hand ends a round, which brought elements, found the list empty, or failed. It gives the elements to those whom the pop was sent
+// for, who are the first in the queue, then to those of them who are leaving, and settles all whose wait is over. It returns
+// elements that no caller is there to take.
+func (q *waiters) hand(r round, values []string, foundEmpty bool, f failures) (surplus []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if released := r.release != "" && q.release == ""; released {
@@ -352,8 +358,8 @@ func (q *waiters) hand(r round, values []string, foundEmpty bool, final error) (
 		w.sawEmpty = w.sawEmpty || w.member && foundEmpty
 		w.member = false
 		switch {
-		case final != nil:
-			w.settle("", final)
+		case f.endsWaitOf(w, now):
+			w.settle("", typed(f.err))
 			q.waiting.Remove(e)
 		case w.sawEmpty && !w.deadline.IsZero() && !w.deadline.After(now):
 			w.settle("", redis.Nil)
@@ -364,27 +370,53 @@ func (q *waiters) hand(r round, values []string, foundEmpty bool, final error) (
 	return values
 }
 
-// failures decides what becomes of a round that failed: waiting callers should not hear of what will pass.
+// offer gives elements that have left the list to callers who wait, and returns what is left.
+func (q *waiters) offer(values []string) []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(values) > 0 && q.waiting.Len() > 0 {
+		w := q.waiting.Remove(q.waiting.Front()).(*waiter)
+		if w.member {
+			q.members--
+		}
+		w.settle(values[0], nil)
+		values = values[1:]
+	}
+	q.releaseIdle()
+	return values
+}
+
+// failures decides what becomes of rounds that fail: waiting callers should not hear of what will pass.
 type failures struct {
+	err    error
 	number int
 	since  time.Time
 }
 
-// count returns how long to pause before the next round, and the error that the callers are to get, if any.
-func (f *failures) count(err error) (pause time.Duration, final error) {
+// count notes the result of a round and returns how long to pause before the next one.
+func (f *failures) count(err error) (pause time.Duration) {
 	if err == nil {
 		*f = failures{}
-		return 0, nil
+		return 0
 	}
 	if f.number == 0 {
 		f.since = time.Now()
 	}
 	f.number++
+	f.err = err
+	return backoff(f.number)
+}
+
+// endsWaitOf tells whether a caller is to get the error: at once if it is final, and if it may pass, when it has lasted for
+// longer than the caller bears with it.
+func (f *failures) endsWaitOf(w *waiter, now time.Time) bool {
 	switch {
-	case isPassing(err) && time.Since(f.since) < retryFor,
-		!isReply(err) && !errors.Is(err, redis.ErrClosed) && f.number <= maxReconnects:
-		return backoff(f.number), nil
+	case f.err == nil:
+		return false
+	case !isPassing(f.err):
+		return true
+	case w.patient:
+		return false // the context will
 	}
-	*f = failures{}
-	return 0, err
+	return now.Sub(f.since) > retryFor && now.Sub(w.joined) > retryFor
 }

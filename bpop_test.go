@@ -3,6 +3,7 @@ package shardedlist
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -248,6 +249,7 @@ func TestCancellationAtAnyMoment(t *testing.T) {
 
 // Several processes, here clients, wait on one list: nobody sleeps while there are elements.
 func TestNoWakeUpIsLost(t *testing.T) {
+	longSlices := func(o *redis.UniversalOptions) { o.ReadTimeout = 20 * time.Minute }
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		name := newList(t, server.Client(t), WithCapacity(2)).Name()
 		const processes, each = 5, 200
@@ -258,7 +260,8 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		defer stop()
 		var group sync.WaitGroup
 		for range processes {
-			consumer := openList(t, server.Client(t), name)
+			consumer := openList(t, server.Client(t, longSlices), name)
+			consumer.left.maxSlice = 10 * time.Minute // the end of a slice would hide that a wake-up was lost
 			for range 3 {
 				group.Go(func() {
 					for {
@@ -290,6 +293,50 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		group.Wait()
 		assert.Len(t, received, processes*each)
 	})
+}
+
+// A caller has gone, the element that is then taken for it finds no taker, and the server has no room to take it back.
+func TestAnElementThatCannotGoBackGoesToWhoWaits(t *testing.T) {
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			rdb := redistest.Start(t, kind, "maxmemory-policy noeviction").Client(t).(*redis.Client)
+			list := newList(t, rdb)
+			_, err := list.RPush(t.Context(), "a", "b", "c")
+			require.NoError(t, err)
+			popped, err := list.LPopCount(t.Context(), 2)
+			require.NoError(t, err)
+			require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+			var done sync.WaitGroup
+			done.Go(func() { list.putBack(left, popped) })
+			_, err = list.LPop(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, popped1("a"), <-blockingPopNow(list))
+			require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
+			done.Wait()
+			assert.Equal(t, []string{"b"}, content(t, list))
+		})
+	}
+}
+
+func popped1(value string) popped { return popped{value, nil} }
+
+func blockingPopNow(list *ShardedList) <-chan popped {
+	result := make(chan popped, 1)
+	go func() {
+		value, err := list.BLPop(context.Background(), 0)
+		result <- popped{value, err}
+	}()
+	return result
+}
+
+func TestTheLongestTimeoutsThereAre(t *testing.T) {
+	list := newList(t, redistest.Shared(t, redistest.Embedded).Client(t))
+	result := blockingPop(t, list, t.Context(), math.MaxInt64)
+	list.left.blocked(t)
+	_, err := list.RPush(t.Context(), "x")
+	require.NoError(t, err)
+	assert.Equal(t, popped{"x", nil}, <-result)
 }
 
 func TestTenThousandWaitersShareOneConnection(t *testing.T) {
@@ -374,11 +421,8 @@ func TestGivingUpOnAStalledServer(t *testing.T) {
 			server.Resume()
 			require.NoError(t, <-pushed)
 			require.Eventually(t, func() bool {
-				list.left.mu.Lock()
-				defer list.left.mu.Unlock()
-				return !list.left.serving
+				return slices.Equal([]string{"a", "b", "c"}, content(t, list))
 			}, 10*time.Second, time.Millisecond)
-			assert.Equal(t, []string{"a", "b", "c"}, content(t, list))
 		})
 	}
 }

@@ -65,7 +65,7 @@ func TestCheckNamesEveryBreach(t *testing.T) {
 		"the bell is not a list":                      func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.Set(t.Context(), k.bell, 1, 0) },
 		"the meta of a list with elements expires":    func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.Expire(t.Context(), k.meta, 1e11) },
 		"a list with elements is armed":               func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HSet(t.Context(), k.meta, "armed", 1) },
-		"the capacity is 0":                           func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HSet(t.Context(), k.meta, "cap", 0) },
+		"meta has the capacity 0":                     func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HSet(t.Context(), k.meta, "cap", 0) },
 		"has no pointers":                             func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HDel(t.Context(), k.meta, "first") },
 		"first 7 is beyond last 3":                    func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HSet(t.Context(), k.meta, "first", 7) },
 		"the meta of an empty list never expires":     func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HSet(t.Context(), k.meta, "first", 4) },
@@ -83,6 +83,42 @@ func TestCheckNamesEveryBreach(t *testing.T) {
 			assert.ErrorIs(t, err, ErrBroken)
 			assert.ErrorContains(t, err, words)
 		}
+	})
+}
+
+// A push must not build on what is broken.
+func TestAnOverfullShardIsAnError(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		list, err := New(rdb, t.Name(), WithCapacity(2))
+		require.NoError(t, err)
+		_, err = list.RPush(t.Context(), "a", "b")
+		require.NoError(t, err)
+		require.NoError(t, rdb.RPush(t.Context(), list.keys.shard(0), "c", "d").Err())
+		for _, values := range [][]any{{"e"}, {"e", "f"}} {
+			_, err = list.RPush(t.Context(), values...)
+			assert.ErrorIs(t, err, ErrBroken)
+		}
+		assert.Equal(t, []string{"a", "b", "c", "d"}, content(t, list))
+
+		require.NoError(t, rdb.HDel(t.Context(), list.keys.meta, "cap").Err())
+		_, err = list.RPush(t.Context(), "e")
+		assert.ErrorIs(t, err, ErrBroken)
+	})
+}
+
+// Even a broken list can be deleted.
+func TestDelOfABrokenList(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		list := newList(t, rdb, WithCapacity(2))
+		_, err := list.RPush(t.Context(), numbers(0, 6)...)
+		require.NoError(t, err)
+		require.NoError(t, rdb.Del(t.Context(), list.keys.shard(0)).Err())
+		existed, err := list.Del(t.Context())
+		require.NoError(t, err)
+		assert.True(t, existed)
+		assert.Empty(t, keysOfList(t, list))
 	})
 }
 

@@ -3,6 +3,7 @@ package shardedlist
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -10,7 +11,7 @@ import (
 
 const (
 	// lanesPerKind is how many operations of one kind may be in flight at once.
-	lanesPerKind = 3
+	lanesPerKind = 1
 	// maxJoined and maxJoinedBytes bound what callers join into one operation. What one caller brings may be more.
 	maxJoined      = 1024
 	maxJoinedBytes = 1 << 20
@@ -59,7 +60,9 @@ type request struct {
 type batch struct {
 	lane     *lane
 	requests []*request
-	joined   operation
+	count    int // of their values, or of the elements they want
+	bytes    int
+	joined   operation // the requests as one
 	leader   *request  // its caller's goroutine sends the batch
 	expires  time.Time // when it is too late to repeat it; zero until it has a number
 }
@@ -90,24 +93,43 @@ func (c *commits) do(ctx context.Context, r *request) error {
 	return r.err
 }
 
-// dispatch forms batches, as long as there are callers and lanes, and passes each to its first caller. While an outcome is
-// being asked for it forms none: nothing may overtake that operation. The lock is held.
+// dispatch gives each free lane to the first caller in the queue, who is to lead a batch. While an outcome is being asked for it
+// gives none: nothing may overtake that operation. The lock is held.
 func (c *commits) dispatch() {
 	for len(c.queue) > 0 && len(c.free) > 0 && c.settling == 0 {
-		size, count, bytes := 0, 0, 0
-		for _, r := range c.queue {
-			count, bytes = count+r.count, bytes+r.bytes
-			if size > 0 && (count > maxJoined || bytes > maxJoinedBytes) {
-				break
-			}
-			size++
-		}
 		last := len(c.free) - 1
-		b := &batch{lane: c.free[last], requests: slices.Clone(c.queue[:size]), leader: c.queue[0]}
-		b.joined = c.kind.join(c.list, c.end, b.requests) // now: callers may leave, and reuse their slices
-		c.free, c.queue = c.free[:last], slices.Delete(c.queue, 0, size)
+		b := &batch{lane: c.free[last], leader: c.queue[0]}
+		c.free = c.free[:last]
+		c.fill(b, 1)
 		b.leader.turn <- b
 	}
+}
+
+// fill moves up to limit requests from the queue to a batch, as many as may be joined. The lock is held.
+func (c *commits) fill(b *batch, limit int) {
+	size := 0
+	for size < min(limit, len(c.queue)) {
+		r := c.queue[size]
+		if len(b.requests) > 0 && (b.count+r.count > maxJoined || b.bytes+r.bytes > maxJoinedBytes) {
+			break
+		}
+		b.requests = append(b.requests, r)
+		b.count, b.bytes = b.count+r.count, b.bytes+r.bytes
+		size++
+	}
+	c.queue = slices.Delete(c.queue, 0, size)
+}
+
+// begin closes a batch: whoever is in the queue by now comes along. Before, callers that are ready to run, mostly those whom the
+// last batch has just served, get the chance to be.
+func (c *commits) begin(b *batch) {
+	runtime.Gosched()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fill(b, len(c.queue))
+	b.joined = c.kind.join(c.list, c.end, b.requests) // now: a caller that leaves may reuse its slice
+	b.lane.number++
+	b.expires = time.Now().Add(settleFor)
 }
 
 // lead sends a batch, if there is one: a caller whose request is done gets none.
@@ -120,7 +142,9 @@ func (c *commits) lead(ctx context.Context, b *batch) {
 		c.handOver(ctx, b, err)
 		return
 	}
-	c.list.putBack(c.end, c.finish(b, reply, err))
+	if surplus := c.finish(b, reply, err); len(surplus) > 0 {
+		go c.list.putBack(c.end, surplus)
+	}
 }
 
 func (c *commits) send(ctx context.Context, b *batch) (any, error) {
@@ -132,8 +156,7 @@ func (c *commits) send(ctx context.Context, b *batch) (any, error) {
 		if err := c.list.settle(ctx, b.lane, c.end, c.kind.join(c.list, c.end, nil)); err != nil {
 			return nil, err
 		}
-		b.lane.number++
-		b.expires = time.Now().Add(settleFor)
+		c.begin(b)
 	}
 	if giveUp.After(b.expires) {
 		giveUp = b.expires

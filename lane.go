@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,6 +15,8 @@ const (
 	recordLife = 60 * time.Second
 	// settleFor is how long the outcome of an operation is asked for in the background, well within the record's life.
 	settleFor = recordLife / 2
+	// maxReconnects is how often a connection is tried again, before an operation that was never sent fails.
+	maxReconnects = 3
 	// largeResult is the size of a result, in bytes, that the server is asked to forget when the lane goes idle.
 	largeResult = 4 << 10
 )
@@ -118,18 +118,21 @@ func isLarge(reply any) bool {
 	return false
 }
 
-// putBack returns elements popped, for which there is no caller, to the end they came from, the one popped last first.
-// Those that the server will not take are kept for the next callers.
+// putBack returns elements popped, for which there is no caller, to the end they came from, the one popped last first. Where
+// the server will not take them, for want of memory for one, they go to callers who wait. It goes on until all are accounted
+// for; only a client that is closed meanwhile takes them with it.
 func (l *ShardedList) putBack(end side, popped []string) {
-	if len(popped) == 0 {
-		return
-	}
-	back := make([]any, len(popped))
-	for i, value := range popped {
-		back[len(popped)-1-i] = value
-	}
-	if _, err := l.push(context.Background(), end, back); err != nil {
-		l.kept.add(end, popped)
+	for attempt := 0; len(popped) > 0; attempt++ {
+		back := make([]any, len(popped))
+		for i, value := range popped {
+			back[len(popped)-1-i] = value
+		}
+		_, err := l.push(context.Background(), end, back)
+		if err == nil || errors.Is(err, redis.ErrClosed) || errors.Is(err, ErrOutcomeUnknown) {
+			return
+		}
+		popped = l.waitersAt(end).offer(popped)
+		time.Sleep(backoff(attempt))
 	}
 }
 
@@ -140,40 +143,4 @@ func mayHaveActed(err error) bool {
 	}
 	var connection *net.OpError
 	return !errors.As(err, &connection) || connection.Op != "dial"
-}
-
-// keeper holds elements that were popped for callers who have gone, and that could not be put back.
-type keeper struct {
-	held  atomic.Int64
-	mu    sync.Mutex
-	left  []string // in the order popped
-	right []string
-}
-
-func (k *keeper) of(end side) *[]string {
-	if end == left {
-		return &k.left
-	}
-	return &k.right
-}
-
-func (k *keeper) add(end side, popped []string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	*k.of(end) = append(*k.of(end), popped...)
-	k.held.Add(int64(len(popped)))
-}
-
-func (k *keeper) take(end side, count int) []string {
-	if k.held.Load() == 0 {
-		return nil
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	values := k.of(end)
-	count = min(count, len(*values))
-	taken := (*values)[:count:count]
-	*values = (*values)[count:]
-	k.held.Add(-int64(count))
-	return taken
 }

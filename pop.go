@@ -62,7 +62,10 @@ func (l *ShardedList) popCount(ctx context.Context, end side, count int) ([]stri
 		if err == nil && length == 0 {
 			err = redis.Nil
 		}
-		return []string{}, err
+		if err != nil {
+			return nil, err
+		}
+		return []string{}, nil
 	}
 	var popped []string
 	for len(popped) < count {
@@ -84,9 +87,6 @@ func (l *ShardedList) popCount(ctx context.Context, end side, count int) ([]stri
 
 // pop pops up to count elements in one atomic step. An empty list is no error.
 func (l *ShardedList) pop(ctx context.Context, end side, count int) ([]string, error) {
-	if kept := l.kept.take(end, count); len(kept) > 0 {
-		return kept, nil
-	}
 	commits := &l.rpop
 	if end == left {
 		commits = &l.lpop

@@ -64,7 +64,6 @@ type ShardedList struct {
 
 	lpush, rpush, lpop, rpop commits // the callers of each kind of operation
 	left, right              waiters // the callers blocked in BLPop and in BRPop
-	kept                     keeper
 }
 
 // Option changes how New sets up a list.
@@ -155,6 +154,13 @@ const (
 	left  side = "L"
 	right side = "R"
 )
+
+func (l *ShardedList) waitersAt(end side) *waiters {
+	if end == left {
+		return &l.left
+	}
+	return &l.right
+}
 
 // creationCapacity is the capacity of a list that a push creates.
 func (l *ShardedList) creationCapacity(ctx context.Context) (int64, error) {

@@ -49,10 +49,6 @@ end
 if list.armed then
   breach('a list with elements is armed')
 end
-if not list.cap or list.cap < 1 then
-  breach('the capacity is ', tostring(list.cap))
-  return reply
-end
 
 local from = math.max(tonumber(ARGV[1]) or list.first, list.first)
 local to = math.min(from + STEP - 1, list.last)

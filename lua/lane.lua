@@ -22,8 +22,8 @@ local function recall()
     if number > NUMBER then
       return nil, redis.error_reply('STALE operation ' .. NUMBER .. ' of a lane that is at ' .. number)
     end
-  elseif RECORD and type(redis.pcall('EXISTS', META, RECORD)) == 'table' then
-    return nil, redis.error_reply('TRYAGAIN the record of lane ' .. ARGV[1] .. ' is moving to another node')
+  elseif RECORD and is_moving(redis.pcall('EXISTS', META, RECORD)) then
+    return nil, redis.error_reply('TRYAGAIN the record of a lane is moving to another node')
   end
 end
 

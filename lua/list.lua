@@ -28,16 +28,20 @@ local function open()
   local m = redis.call('HMGET', META, 'layout', 'first', 'last', 'cap', 'armed', 'lo', 'hi')
   local first, last = tonumber(m[2]), tonumber(m[3])
   if m[1] == LAYOUT and first and last then
-    return { first = first, last = last, cap = tonumber(m[4]), armed = m[5] == '1', lo = tonumber(m[6]), hi = tonumber(m[7]) }
+    local cap = tonumber(m[4]) or 0
+    if cap < 1 and first <= last then
+      return nil, redis.error_reply('BROKENLIST meta has the capacity ' .. cap)
+    end
+    return { first = first, last = last, cap = cap, armed = m[5] == '1', lo = tonumber(m[6]), hi = tonumber(m[7]) }
   end
   if m[1] == LAYOUT then
-    return nil, redis.error_reply('BROKENLIST ' .. META .. ' has no pointers')
+    return nil, redis.error_reply('BROKENLIST meta has no pointers')
   end
   if m[1] then
-    return nil, redis.error_reply('BADLAYOUT ' .. META .. ' has layout ' .. m[1] .. ', this client knows ' .. LAYOUT)
+    return nil, redis.error_reply('BADLAYOUT meta is of another layout than ' .. LAYOUT)
   end
   if redis.call('EXISTS', META) == 1 then
-    return nil, redis.error_reply('BADLAYOUT ' .. META .. ' is a hash that belongs to no list')
+    return nil, redis.error_reply('BADLAYOUT meta is a hash that belongs to no list')
   end
   return { first = 0, last = -1, armed = false }
 end
@@ -46,14 +50,24 @@ local function is_empty(list)
   return list.first > list.last
 end
 
+-- is_moving tells whether a pcall failed because a key may be on another node. Any other failure it raises.
+local function is_moving(reply)
+  if type(reply) ~= 'table' then
+    return false
+  end
+  if string.find(reply.err, 'non local key', 1, true) or string.find(reply.err, 'TRYAGAIN', 1, true) then
+    return true
+  end
+  error(reply.err, 0)
+end
+
 -- missing is the error for a shard that the pointers promise and that is not there: on its way between two nodes, which
 -- an access together with another key tells, or gone.
 local function missing(id)
-  local seen = redis.pcall('EXISTS', META, PREFIX .. id)
-  if type(seen) == 'table' then
-    return redis.error_reply('TRYAGAIN shard ' .. PREFIX .. id .. ' is moving to another node')
+  if is_moving(redis.pcall('EXISTS', META, PREFIX .. id)) then
+    return redis.error_reply('TRYAGAIN shard ' .. id .. ' is moving to another node')
   end
-  return redis.error_reply('BROKENLIST shard ' .. PREFIX .. id .. ' is missing')
+  return redis.error_reply('BROKENLIST shard ' .. id .. ' is missing')
 end
 
 -- measure returns how many elements the first shard, the last shard and the list hold, or nil and the error.
@@ -79,7 +93,7 @@ end
 -- here may be on the other node, and one made here would stop the move. Nobody can begin to wait then, BLPOP fails as well;
 -- who waits already hears of it when the slot has moved, or when its slice ends.
 local function bell_at_hand()
-  if type(redis.pcall('EXISTS', META, BELL)) == 'table' then
+  if is_moving(redis.pcall('EXISTS', META, BELL)) then
     return false
   end
   redis.call('LLEN', BELL) -- an error if it is no list
@@ -124,6 +138,9 @@ local function sweep(list)
       end
       id = id + 1
     end
+  end
+  if id == list.lo then
+    return
   end
   if id <= list.hi then
     list.lo = id

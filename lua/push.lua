@@ -57,6 +57,9 @@ if was_empty then
   cap = tonumber(ARGV[5])
 else
   room = cap - (left and head or tail)
+  if room < 0 then
+    return redis.error_reply('BROKENLIST an end shard holds more than the capacity')
+  end
 end
 local step = left and -1 or 1
 local near = left and list.first or list.last
@@ -65,7 +68,7 @@ local stale = {} -- by id, how many elements of a deleted list stand there
 for i = 1, made do
   local id = near + i * step
   stale[id] = redis.call('LLEN', PREFIX .. id)
-  if list.lo and type(redis.pcall('EXISTS', META, PREFIX .. id)) == 'table' then
+  if list.lo and is_moving(redis.pcall('EXISTS', META, PREFIX .. id)) then
     return missing(id) -- a stale shard of that id may still be on another node
   end
 end
