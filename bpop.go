@@ -281,10 +281,10 @@ func (q *waiters) take(r round) (values []string, repeated bool, err error) {
 	ctx := context.Background()
 	var reply any
 	if r.release == "" {
-		reply, err = q.list.repeat(ctx, deadline(ctx), n, popOperation(q.end, r.ask, waitFirst, ""))
+		reply, err = q.list.repeat(ctx, deadline(ctx), n, q.list.popOperation(q.end, r.ask, waitFirst, ""))
 	} else if reply, err = q.block(ctx, r); reply == nil && !isReply(err) {
 		n.learn(true, err)
-		reply, err = q.list.repeat(ctx, deadline(ctx), n, popOperation(q.end, r.ask, waitFirst, ""))
+		reply, err = q.list.repeat(ctx, deadline(ctx), n, q.list.popOperation(q.end, r.ask, waitFirst, ""))
 	}
 	if reply != nil {
 		values, repeated = elements(reply)
@@ -300,10 +300,11 @@ func (q *waiters) take(r round) (values []string, repeated bool, err error) {
 // block sends the pipeline: BLPOP on the bell and on the release key, and the pop behind it. They are not repeated by go-redis,
 // which repeats a whole pipeline if the first command fails, though the second may have popped.
 func (q *waiters) block(ctx context.Context, r round) (any, error) {
-	args := append(q.lane.args(), popOperation(q.end, r.ask, waitWoken, r.release).args...)
+	o := q.list.popOperation(q.end, r.ask, waitWoken, r.release)
+	q.lane.address(o)
 	seconds := strconv.FormatFloat(r.slice.Seconds(), 'f', 3, 64)
 	wait := unrepeated{redis.NewCmd(ctx, "blpop", q.list.keys.bell, r.release, seconds)}
-	pop := unrepeated{redis.NewCmd(ctx, append([]any{"evalsha", popScript.Hash(), 1, q.list.keys.meta}, args...)...)}
+	pop := unrepeated{redis.NewCmd(ctx, o.args...)}
 
 	pipe := q.list.rdb.Pipeline()
 	_ = pipe.Process(ctx, wait)
@@ -312,7 +313,7 @@ func (q *waiters) block(ctx context.Context, r round) (any, error) {
 
 	reply, err := pop.Result()
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		reply, err = q.list.runOnce(ctx, popScript, args...)
+		reply, err = q.list.once(ctx, o)
 	}
 	if err != nil {
 		return nil, err // and not what there may be of a reply

@@ -10,8 +10,10 @@ import (
 )
 
 const (
-	// lanesPerKind is how many operations of one kind may be in flight at once.
-	lanesPerKind = 1
+	// lanesPerKind is how many operations of one kind may be in flight at once: while the server works on one, the client can
+	// prepare the other. That pays from a queue of minQueue on; below, two small batches cost more than one.
+	lanesPerKind = 2
+	minQueue     = 64
 	// maxJoined and maxJoinedBytes bound what callers join into one operation. What one caller brings may be more.
 	maxJoined      = 1024
 	maxJoinedBytes = 1 << 20
@@ -28,6 +30,7 @@ type commits struct {
 
 	mu       sync.Mutex
 	queue    []*request // in the order they came
+	crowded  bool       // the last batch was not a lone caller's
 	free     []*lane
 	settling int // lanes whose last operation's outcome is being asked for
 }
@@ -56,6 +59,15 @@ type request struct {
 	turn chan *batch // brings the batch that the caller is to send, or nil when its request is done
 }
 
+var requests = sync.Pool{New: func() any { return &request{turn: make(chan *batch, 1)} }}
+
+// newRequest returns a request to be filled in. Once it is done, its caller may put it back into the pool.
+func newRequest() *request {
+	r := requests.Get().(*request)
+	*r = request{turn: r.turn}
+	return r
+}
+
 // batch is the requests that one operation carries, in the order they came.
 type batch struct {
 	lane     *lane
@@ -63,6 +75,7 @@ type batch struct {
 	count    int // of their values, or of the elements they want
 	bytes    int
 	joined   operation // the requests as one
+	crowd    bool      // others are likely to come along
 	leader   *request  // its caller's goroutine sends the batch
 	expires  time.Time // when it is too late to repeat it; zero until it has a number
 }
@@ -79,7 +92,6 @@ func (c *commits) do(ctx context.Context, r *request) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r.turn = make(chan *batch, 1)
 	c.mu.Lock()
 	c.queue = append(c.queue, r)
 	c.dispatch()
@@ -96,9 +108,9 @@ func (c *commits) do(ctx context.Context, r *request) error {
 // dispatch gives each free lane to the first caller in the queue, who is to lead a batch. While an outcome is being asked for it
 // gives none: nothing may overtake that operation. The lock is held.
 func (c *commits) dispatch() {
-	for len(c.queue) > 0 && len(c.free) > 0 && c.settling == 0 {
+	for len(c.queue) > 0 && (len(c.free) == lanesPerKind || len(c.free) > 0 && len(c.queue) >= minQueue) && c.settling == 0 {
 		last := len(c.free) - 1
-		b := &batch{lane: c.free[last], leader: c.queue[0]}
+		b := &batch{lane: c.free[last], leader: c.queue[0], crowd: c.crowded}
 		c.free = c.free[:last]
 		c.fill(b, 1)
 		b.leader.turn <- b
@@ -123,7 +135,9 @@ func (c *commits) fill(b *batch, limit int) {
 // begin closes a batch: whoever is in the queue by now comes along. Before, callers that are ready to run, mostly those whom the
 // last batch has just served, get the chance to be.
 func (c *commits) begin(b *batch) {
-	runtime.Gosched()
+	if b.crowd {
+		runtime.Gosched()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fill(b, len(c.queue))
@@ -183,6 +197,7 @@ func (c *commits) finish(b *batch, reply any, err error) (surplus []string) {
 			r.turn <- nil
 		}
 	}
+	c.crowded = len(b.requests)+len(c.queue) > 1
 	c.free = append(c.free, b.lane)
 	c.dispatch()
 	return surplus

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,29 +38,41 @@ func (l *ShardedList) newLane() *lane {
 	return &lane{id: uuid.NewString()}
 }
 
-// operation is what is sent through a lane.
+// operation is a script on its way through a lane.
 type operation struct {
-	script *redis.Script
-	args   []any // behind the lane's
+	script *script
+	args   []any // of EVALSHA; in front, headSize of them, those that every operation has
 }
 
-// args are the lane's arguments for a script.
-func (n *lane) args() []any {
+const headSize = 7
+
+// operation begins an operation whose script takes up to size arguments behind the lane's; they are to be appended.
+func (l *ShardedList) operation(script *script, size int) operation {
+	args := make([]any, headSize, headSize+size)
+	args[0], args[1], args[2], args[3] = "evalsha", script.Hash(), 1, l.keys.meta
+	return operation{script, args}
+}
+
+var recordLifeArg any = recordLife.Milliseconds()
+
+// address writes the lane and its number into the operation's arguments.
+func (n *lane) address(o operation) {
 	if n.id == "" {
-		return []any{"", "", ""}
+		o.args[4], o.args[5], o.args[6] = "", "", ""
+		return
 	}
-	return []any{n.id, n.number, recordLife.Milliseconds()}
+	o.args[4], o.args[5], o.args[6] = n.id, n.number, recordLifeArg
 }
 
 // repeat sends the lane's operation, under its number, until its outcome is known or it is time to give up. If it returns an
 // error and the lane is settled, nothing was done.
 func (l *ShardedList) repeat(ctx context.Context, giveUp time.Time, n *lane, o operation) (reply any, err error) {
-	args := append(n.args(), o.args...)
+	n.address(o)
 	if n.id == "" {
-		return l.run(ctx, o.script, args...)
+		return l.run(ctx, o.script, o.args[4:]...)
 	}
 	for attempt := 0; ; attempt++ {
-		reply, err = l.runOnce(ctx, o.script, args...)
+		reply, err = l.once(ctx, o)
 		n.learn(err != nil, err)
 		if err == nil || !n.unsettled && !isPassing(err) && (isReply(err) || attempt == maxReconnects) {
 			return reply, typed(err)
@@ -68,6 +81,22 @@ func (l *ShardedList) repeat(ctx context.Context, giveUp time.Time, n *lane, o o
 			return nil, typed(err)
 		}
 	}
+}
+
+// once makes one attempt at an operation, which go-redis does not repeat.
+func (l *ShardedList) once(ctx context.Context, o operation) (any, error) {
+	cmd := unrepeated{redis.NewCmd(ctx, o.args...)}
+	_ = l.rdb.Process(ctx, cmd)
+	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+		args := slices.Clone(o.args)
+		args[0], args[1] = "eval", o.script.source
+		cmd = unrepeated{redis.NewCmd(ctx, args...)}
+		_ = l.rdb.Process(ctx, cmd)
+	}
+	if err := cmd.Err(); err != nil {
+		return nil, err // and not what there may be of a reply
+	}
+	return cmd.Val(), nil
 }
 
 // learn notes what an attempt at the lane's operation told.
@@ -99,7 +128,9 @@ func (l *ShardedList) settleInBackground(n *lane, end side) {
 // forget drops the result of the lane's last operation, which the client has, from its record. If it fails, the record expires.
 func (l *ShardedList) forget(n lane) {
 	if n.id != "" {
-		_, _ = l.runOnce(context.Background(), forgetScript, n.args()...)
+		o := l.operation(forgetScript, 0)
+		n.address(o)
+		_, _ = l.once(context.Background(), o)
 	}
 }
 

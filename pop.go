@@ -91,9 +91,14 @@ func (l *ShardedList) pop(ctx context.Context, end side, count int) ([]string, e
 	if end == left {
 		commits = &l.lpop
 	}
-	r := &request{count: count}
-	err := commits.do(ctx, r)
-	return r.popped, err
+	r := newRequest()
+	r.count = count
+	if err := commits.do(ctx, r); err != nil {
+		return nil, err
+	}
+	popped := r.popped
+	requests.Put(r)
+	return popped, nil
 }
 
 // waiting is what a pop that finds too few elements does, as the script spells it.
@@ -111,7 +116,7 @@ var pops = kind{
 		for _, r := range requests {
 			count += r.count
 		}
-		return popOperation(end, count, dontWait, "")
+		return l.popOperation(end, count, dontWait, "")
 	},
 	share: func(requests []*request, reply any) []string {
 		popped, _ := elements(reply)
@@ -127,8 +132,10 @@ var pops = kind{
 }
 
 // popOperation pops up to count elements. A woken one looks at its release key.
-func popOperation(end side, count int, wait waiting, release string) operation {
-	return operation{popScript, []any{string(end), count, string(wait), release}}
+func (l *ShardedList) popOperation(end side, count int, wait waiting, release string) operation {
+	o := l.operation(popScript, 4)
+	o.args = append(o.args, string(end), count, string(wait), release)
+	return o
 }
 
 // elements reads a pop's reply: whether it is repeated, and arrays of elements, one a shard.

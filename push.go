@@ -55,11 +55,13 @@ func (l *ShardedList) push(ctx context.Context, end side, values []any) (length 
 	}
 	for len(values) > 0 {
 		size, bytes := callSize(values)
-		r := &request{values: values[:size], count: size, bytes: bytes}
+		r := newRequest()
+		r.values, r.count, r.bytes = values[:size], size, bytes
 		if err := commits.do(ctx, r); err != nil {
 			return length, err
 		}
 		length, values = r.length, values[size:]
+		requests.Put(r)
 	}
 	return length, nil
 }
@@ -70,11 +72,12 @@ var pushes = kind{
 		for _, r := range requests {
 			count += r.count
 		}
-		args := append(make([]any, 0, 2+count), string(end), l.capacity.Load())
+		o := l.operation(pushScript, 2+count)
+		o.args = append(o.args, string(end), l.capacity.Load())
 		for _, r := range requests {
-			args = append(args, r.values...)
+			o.args = append(o.args, r.values...)
 		}
-		return operation{pushScript, args}
+		return o
 	},
 	share: func(requests []*request, reply any) []string {
 		length := reply.(int64)

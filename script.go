@@ -30,10 +30,13 @@ var (
 	releaseScript = loadScript("release")
 )
 
-// sourceOf is the text of each script.
-var sourceOf = map[*redis.Script]string{}
+// script is a Lua script and its text.
+type script struct {
+	*redis.Script
+	source string
+}
 
-func loadScript(names ...string) *redis.Script {
+func loadScript(names ...string) *script {
 	var source strings.Builder
 	for _, name := range names {
 		text, err := luaFiles.ReadFile("lua/" + name + ".lua")
@@ -42,9 +45,7 @@ func loadScript(names ...string) *redis.Script {
 		}
 		source.Write(text)
 	}
-	script := redis.NewScript(source.String())
-	sourceOf[script] = source.String()
-	return script
+	return &script{redis.NewScript(source.String()), source.String()}
 }
 
 // retryFor bounds how long an operation whose context has no deadline is repeated while the server says that it cannot
@@ -53,7 +54,7 @@ const retryFor = 10 * time.Second
 
 // run executes a script on the list. A server that does not know the script is sent it; one that is for the moment unable
 // to run it (see isPassing) is asked again until the deadline of ctx.
-func (l *ShardedList) run(ctx context.Context, script *redis.Script, args ...any) (any, error) {
+func (l *ShardedList) run(ctx context.Context, script *script, args ...any) (any, error) {
 	giveUp := deadline(ctx)
 	for attempt := 0; ; attempt++ {
 		reply, err := script.Run(ctx, l.rdb, []string{l.keys.meta}, args...).Result()
@@ -68,21 +69,6 @@ func (l *ShardedList) run(ctx context.Context, script *redis.Script, args ...any
 			return nil, fmt.Errorf("%w, last reply: %w", sleepErr, err)
 		}
 	}
-}
-
-// runOnce executes a script on the list with one attempt, which go-redis does not repeat.
-func (l *ShardedList) runOnce(ctx context.Context, script *redis.Script, args ...any) (any, error) {
-	cmd := unrepeated{redis.NewCmd(ctx, append([]any{"evalsha", script.Hash(), 1, l.keys.meta}, args...)...)}
-	_ = l.rdb.Process(ctx, cmd)
-	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
-		// SCRIPT LOAD is no way on a cluster, where another node may be asked the next moment.
-		cmd = unrepeated{redis.NewCmd(ctx, append([]any{"eval", sourceOf[script], 1, l.keys.meta}, args...)...)}
-		_ = l.rdb.Process(ctx, cmd)
-	}
-	if err := cmd.Err(); err != nil {
-		return nil, err // and not what there may be of a reply
-	}
-	return cmd.Val(), nil
 }
 
 // unrepeated is a command that go-redis does not repeat.

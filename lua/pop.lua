@@ -31,6 +31,9 @@ end
 
 -- The record of a pop is the lengths of its elements, then the elements.
 local function pack(shards)
+  if #shards == 2 and #shards[2] == 1 then
+    return #shards[2][1] .. ';' .. shards[2][1]
+  end
   local sizes, elements = {}, {}
   for i = 2, #shards do
     for _, element in ipairs(shards[i]) do
@@ -123,5 +126,7 @@ sweep(list)
 if #popped == 1 then
   touch()
 end
-remember(pack(popped))
+if RECORD then
+  remember(pack(popped))
+end
 return popped
