@@ -15,7 +15,8 @@ if is_empty(list) then
   sweep(list)
   return { 0, list.lo and 1 or 0 }
 end
-redis.call('LLEN', PREFIX .. list.first) -- an error if it is no list, or not here; that it is missing is no reason to keep the rest
+-- An error if they are no lists, or not here. That one is missing is no reason to keep the rest.
+redis.call('LLEN', PREFIX .. list.first)
 redis.call('LLEN', PREFIX .. list.last)
 list.lo = math.min(list.lo or list.first, list.first)
 list.hi = math.max(list.hi or list.last, list.last)
