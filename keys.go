@@ -23,7 +23,7 @@ func (k keys) shard(id int64) string { return k.prefix + strconv.FormatInt(id, 1
 // release is the key that frees one blocked consumer, named by a UUID, from outside.
 func (k keys) release(id string) string { return k.bell + ":" + id }
 
-// record is the key of a lane's last operation and its result.
+// record is the key of a lane's last operation and its result; a list behind it, :popped, has the elements that a pop took.
 func (k keys) record(lane string) string { return k.prefix + "op:" + lane }
 
 // tagged gives a name a hash tag where it has none. Different names get different results:

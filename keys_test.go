@@ -14,13 +14,13 @@ var hostileNames = []string{
 	"jobs", "{jobs}", "{jobs}{}", "{{jobs}}", "jobs}{", "}{", "{}", "{", "}", "{}{}", "}{}", "{}}", "{{}", "{a}{b}", "a{b}c", "{a}b",
 	"{user1}:jobs", "jobs:meta", "{jobs}:meta", "{jobs}:bell", "jobs:0", "{jobs}:0", "jobs:", ":", " ", "a b", "a\x00b", "\x00",
 	"ключ", "{ключ}", "\xff\xfe", `\`, `\(`, `\{`, "*", "?[a]", "a\r\nb", strings.Repeat("x", 10_000),
-	"{jobs}:bell:5c0b1e38-6d4b-4b7e-9f1f-0d8a54a2c111",
+	"{jobs}:op:5c0b1e38-6d4b-4b7e-9f1f-0d8a54a2c111", "{jobs}:bell:5c0b1e38-6d4b-4b7e-9f1f-0d8a54a2c111",
 }
 
 // ownedKeys are keys of every kind that a list of the name may own.
 func ownedKeys(name string) []string {
-	k := keysOf(name)
-	return []string{k.meta, k.bell, k.shard(0), k.shard(-1), k.shard(1), k.release("5c0b1e38-6d4b-4b7e-9f1f-0d8a54a2c111")}
+	k, id := keysOf(name), "5c0b1e38-6d4b-4b7e-9f1f-0d8a54a2c111"
+	return []string{k.meta, k.bell, k.shard(0), k.shard(-1), k.shard(1), k.release(id), k.record(id), k.record(id) + ":popped"}
 }
 
 func TestDistinctNamesNeverShareAKey(t *testing.T) {

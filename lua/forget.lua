@@ -7,10 +7,9 @@
 --
 -- The number stays, so that late copies of the operation still do nothing. They find an empty result, which nobody reads.
 
-local done = recall()
-if not done then
+if not recall() then
   return 0
 end
-touch()
-remember(';')
+redis.call('UNLINK', POPPED)
+remember('')
 return 1

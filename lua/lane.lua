@@ -9,6 +9,7 @@
 
 local NUMBER = tonumber(ARGV[2])
 local RECORD = NUMBER and PREFIX .. 'op:' .. ARGV[1]
+local POPPED = NUMBER and RECORD .. ':popped' -- a list of the elements that a pop took, if there were several
 
 -- recall returns the result of this very operation if it has been done, or nil and, if it must not be done, the error.
 local function recall()

@@ -21,42 +21,13 @@ local list, problem = open()
 if problem then
   return problem
 end
-local function join(parts, separator)
-  local chunks = {}
-  for i = 1, #parts, UNPACK_MAX do
-    chunks[#chunks + 1] = table.concat(parts, separator, i, math.min(#parts, i + UNPACK_MAX - 1))
-  end
-  return table.concat(chunks, separator)
-end
-
--- The record of a pop is the lengths of its elements, then the elements.
-local function pack(shards)
-  if #shards == 2 and #shards[2] == 1 then
-    return #shards[2][1] .. ';' .. shards[2][1]
-  end
-  local sizes, elements = {}, {}
-  for i = 2, #shards do
-    for _, element in ipairs(shards[i]) do
-      sizes[#sizes + 1] = #element
-      elements[#elements + 1] = element
-    end
-  end
-  return join(sizes, ',') .. ';' .. join(elements, '')
-end
-
-local function unpack_record(record)
-  local at = string.find(record, ';', 1, true) + 1
-  local elements = {}
-  for size in string.gmatch(string.sub(record, 1, at - 2), '%d+') do
-    elements[#elements + 1] = string.sub(record, at, at + size - 1)
-    at = at + size
-  end
-  return { 1, elements }
-end
-
 local done, stale_operation = recall()
-if done or stale_operation then
-  return done and unpack_record(done) or stale_operation
+if done == '@' then
+  return { 1, redis.call('LRANGE', POPPED, 0, -1) }
+elseif done then
+  return { 1, done ~= '' and { string.sub(done, 2) } or nil }
+elseif stale_operation then
+  return stale_operation
 end
 local left = ARGV[4] == 'L'
 local POP = left and 'LPOP' or 'RPOP'
@@ -69,6 +40,26 @@ if woken then
 end
 if released then
   count = 0
+end
+
+-- The record of a pop is empty, '=' and one element, or '@' for the elements in POPPED. Those are pushed and the older ones
+-- trimmed: joining many elements in Lua would cost far more than popping them.
+local function remember_popped(shards, total)
+  if total == 0 then
+    touch()
+    remember('')
+  elseif total == 1 then
+    remember('=' .. shards[2][1])
+  elseif RECORD then
+    for i = 2, #shards do
+      for k = 1, #shards[i], UNPACK_MAX do
+        redis.call('RPUSH', POPPED, unpack(shards[i], k, math.min(#shards[i], k + UNPACK_MAX - 1)))
+      end
+    end
+    redis.call('LTRIM', POPPED, -total, -1)
+    redis.call('PEXPIRE', POPPED, ARGV[3])
+    remember('@')
+  end
 end
 
 -- Look: which shards give how many.
@@ -86,6 +77,13 @@ while wanted > 0 and at >= list.first and at <= list.last do
     break
   end
   at = at + step
+end
+local total = count - wanted
+if RECORD and total > 1 then
+  if is_moving(redis.pcall('EXISTS', META, POPPED)) then
+    return redis.error_reply('TRYAGAIN the record of a lane is moving to another node')
+  end
+  redis.call('LLEN', POPPED) -- an error if it is no list
 end
 local was_empty = is_empty(list)
 local empties = at < list.first or at > list.last
@@ -123,10 +121,5 @@ elseif must_ring then
   ring()
 end
 sweep(list)
-if #popped == 1 then
-  touch()
-end
-if RECORD then
-  remember(pack(popped))
-end
+remember_popped(popped, total)
 return popped
