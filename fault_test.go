@@ -110,6 +110,52 @@ func TestExactlyOnceOverABrokenNetwork(t *testing.T) {
 	}
 }
 
+// The server crashes and comes back with what it has acknowledged, and forgets its scripts.
+func TestExactlyOnceThroughRestarts(t *testing.T) {
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, kind, "appendonly yes", "appendfsync always")
+			list := newList(t, server.Client(t), WithCapacity(5))
+			var crashes sync.WaitGroup
+			tally := newTally(4)
+			crashes.Go(func() {
+				for i := range 3 {
+					awaitPushes(tally, (i+1)*200)
+					server.Restart(t)
+				}
+			})
+			tally.run(t, 8000, func(ctx context.Context, value string) error {
+				_, err := list.RPush(ctx, value)
+				return err
+			}, func(ctx context.Context, i int) ([]string, error) {
+				return ends["LPush BRPop, mixed"].pop(list, ctx, i)
+			})
+			crashes.Wait()
+			rest := content(t, list)
+			for _, value := range rest {
+				tally.received[0] = append(tally.received[0], value)
+			}
+			doubled, lost, _ := tally.verdict()
+			assert.Zero(t, doubled, "doubled")
+			assert.Zero(t, lost, "lost")
+		})
+	}
+}
+
+// awaitPushes waits until a number of pushes has been acknowledged.
+func awaitPushes(y *tally, number int) {
+	for {
+		y.mu.Lock()
+		pushed := len(y.pushed)
+		y.mu.Unlock()
+		if pushed >= number {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // For contrast: a plain list, used through go-redis, doubles and loses about as many elements as replies were cut.
 func TestPlainGoRedisDoublesAndLoses(t *testing.T) {
 	server, proxy := redistest.Shared(t, redistest.Redis), redistest.NewProxy(t)
