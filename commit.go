@@ -28,11 +28,11 @@ type commits struct {
 	end  side
 	kind kind
 
-	mu       sync.Mutex
-	queue    []*request // in the order they came
-	crowded  bool       // the last batch was not a lone caller's
-	free     []*lane
-	settling int // lanes whose last operation's outcome is being asked for
+	mu      sync.Mutex
+	queue   []*request // in the order they came
+	crowded bool       // the last batch was not a lone caller's
+	free    []*lane
+	loose   int // batches in flight that a caller has given up: nothing may overtake them
 }
 
 // kind is what differs between pushes and pops.
@@ -55,8 +55,9 @@ type request struct {
 	popped []string // the result of a pop
 	err    error
 
-	gone bool        // the caller has given up; guarded by commits.mu
-	turn chan *batch // brings the batch that the caller is to send, or nil when its request is done
+	batch *batch      // that carries it; guarded by commits.mu, as is gone
+	gone  bool        // the caller has given up
+	turn  chan *batch // brings the batch that the caller is to send, or nil when its request is done
 }
 
 var requests = sync.Pool{New: func() any { return &request{turn: make(chan *batch, 1)} }}
@@ -78,6 +79,7 @@ type batch struct {
 	crowd    bool      // others are likely to come along
 	leader   *request  // its caller's goroutine sends the batch
 	expires  time.Time // when it is too late to repeat it; zero until it has a number
+	loose    bool      // a caller has given up; guarded by commits.mu
 }
 
 func (c *commits) init(l *ShardedList, end side, k kind) {
@@ -105,16 +107,23 @@ func (c *commits) do(ctx context.Context, r *request) error {
 	return r.err
 }
 
-// dispatch gives each free lane to the first caller in the queue, who is to lead a batch. While an outcome is being asked for it
-// gives none: nothing may overtake that operation. The lock is held.
+// dispatch gives free lanes to the first caller in the queue, who is to lead a batch. The lock is held.
 func (c *commits) dispatch() {
-	for len(c.queue) > 0 && (len(c.free) == lanesPerKind || len(c.free) > 0 && len(c.queue) >= minQueue) && c.settling == 0 {
+	for len(c.queue) > 0 && c.mayBegin() {
 		last := len(c.free) - 1
 		b := &batch{lane: c.free[last], leader: c.queue[0], crowd: c.crowded}
 		c.free = c.free[:last]
 		c.fill(b, 1)
 		b.leader.turn <- b
 	}
+}
+
+// mayBegin tells whether there is a lane for another batch.
+func (c *commits) mayBegin() bool {
+	if len(c.free) == lanesPerKind {
+		return true
+	}
+	return len(c.free) > 0 && len(c.queue) >= minQueue && c.loose == 0
 }
 
 // fill moves up to limit requests from the queue to a batch, as many as may be joined. The lock is held.
@@ -125,6 +134,7 @@ func (c *commits) fill(b *batch, limit int) {
 		if len(b.requests) > 0 && (b.count+r.count > maxJoined || b.bytes+r.bytes > maxJoinedBytes) {
 			break
 		}
+		r.batch = b
 		b.requests = append(b.requests, r)
 		b.count, b.bytes = b.count+r.count, b.bytes+r.bytes
 		size++
@@ -198,9 +208,26 @@ func (c *commits) finish(b *batch, reply any, err error) (surplus []string) {
 		}
 	}
 	c.crowded = len(b.requests)+len(c.queue) > 1
+	c.retire(b)
+	return surplus
+}
+
+// giveUp notes that the caller of a request in flight has gone.
+func (c *commits) giveUp(r *request) {
+	r.gone = true
+	if !r.batch.loose {
+		r.batch.loose = true
+		c.loose++
+	}
+}
+
+// retire frees the lane of a batch that is over.
+func (c *commits) retire(b *batch) {
+	if b.loose {
+		c.loose--
+	}
 	c.free = append(c.free, b.lane)
 	c.dispatch()
-	return surplus
 }
 
 // handOver is for a leader whose time is up before the batch's outcome is known: another caller of the batch goes on. If there
@@ -208,7 +235,7 @@ func (c *commits) finish(b *batch, reply any, err error) (surplus []string) {
 func (c *commits) handOver(ctx context.Context, b *batch, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b.leader.gone = true
+	c.giveUp(b.leader)
 	b.leader.err = err
 	if b.lane.unsettled && c.kind.lost != nil {
 		b.leader.err = fmt.Errorf("%w: %w", c.kind.lost, err)
@@ -221,20 +248,16 @@ func (c *commits) handOver(ctx context.Context, b *batch, err error) {
 		}
 	}
 	if !b.lane.unsettled {
-		c.free = append(c.free, b.lane)
-		c.dispatch()
+		c.retire(b)
 		return
 	}
-	c.settling++
 	go func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleFor)
 		defer cancel()
 		_ = c.list.settle(ctx, b.lane, c.end, c.kind.join(c.list, c.end, nil)) // if it fails, the lane's next leader tries again
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.settling--
-		c.free = append(c.free, b.lane)
-		c.dispatch()
+		c.retire(b)
 	}()
 }
 
@@ -253,7 +276,7 @@ func (c *commits) leave(ctx context.Context, r *request) {
 		c.mu.Unlock()
 		c.lead(ctx, b)
 	default:
-		r.gone = true
+		c.giveUp(r)
 		r.err = ctx.Err()
 		if c.kind.lost != nil {
 			r.err = fmt.Errorf("%w: %w", c.kind.lost, ctx.Err())

@@ -158,7 +158,9 @@ func (l *ShardedList) putBack(end side, popped []string) {
 		for i, value := range popped {
 			back[len(popped)-1-i] = value
 		}
-		_, err := l.push(context.Background(), end, back)
+		ctx, cancel := context.WithTimeout(context.Background(), settleFor)
+		_, err := l.push(ctx, end, back)
+		cancel()
 		if err == nil || errors.Is(err, redis.ErrClosed) || errors.Is(err, ErrOutcomeUnknown) {
 			return
 		}
