@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// bookPush is the push of the sharded list in "Redis in Action", section 11.4, written anew from its description: it pushes
+// into the end shard, and goes on to the next one when that is full. In the book the script asks the server for
+// list-max-ziplist-entries. Today's servers let no script do so, hence the client asks, once.
+//
+//	KEYS  1 the list's name and a colon, 2 the key of the end's pointer
+//	ARGV  1 'lpush' or 'rpush', 2 the capacity of a shard, 3… the values
+var bookPush = redis.NewScript(`
+local shard = redis.call('get', KEYS[2]) or '0'
+local capacity = tonumber(ARGV[2])
+local pushed = 0
+for i = 3, #ARGV do
+  if redis.call('llen', KEYS[1] .. shard) >= capacity then
+    shard = redis.call(ARGV[1] == 'lpush' and 'decr' or 'incr', KEYS[2])
+  end
+  redis.call(ARGV[1], KEYS[1] .. shard, ARGV[i])
+  pushed = pushed + 1
+end
+return pushed
+`)
+
+const bookDefaultCapacity = 512 // list-max-ziplist-entries as it was when the book was written
+
+// book measures the book's push, for reference.
+func (b *bench) book(ctx context.Context) error {
+	rdb := b.server.client(poolSize(64))
+	defer rdb.Close()
+	capacity, err := bookCapacity(ctx, rdb)
+	if err != nil {
+		return err
+	}
+	if err := bookPush.Load(ctx, rdb).Err(); err != nil {
+		return err
+	}
+	keys := []string{"book:", "book:last"}
+	own := sharded(rdb, "book's rival")
+	value := text(100)
+	const depth = 64
+	single := func(ctx context.Context) error {
+		return bookPush.EvalSha(ctx, rdb, keys, "rpush", capacity, value).Err()
+	}
+	pipelined := func(ctx context.Context) error {
+		pipe := rdb.Pipeline()
+		for range depth {
+			bookPush.EvalSha(ctx, pipe, keys, "rpush", capacity, value)
+		}
+		_, err := pipe.Exec(ctx)
+		return err
+	}
+	ownSingle := func(ctx context.Context) error {
+		_, err := own.RPush(ctx, value)
+		return err
+	}
+
+	r := &b.report
+	r.section("The book's push script", fmt.Sprintf(`The push script of *Redis in Action*, section 11.4, written anew from its
+description and sent by go-redis, with %d elements a shard. It pushes one value of 100 bytes.`, capacity))
+	t := r.table("", "", "goroutines", "ops/s", "p50 of a call", "server")
+	for _, row := range []struct {
+		name       string
+		goroutines int
+		each       int // pushes in one call
+		do         func(context.Context) error
+	}{
+		{"the book's script", 1, 1, single},
+		{"the book's script", 64, 1, single},
+		{fmt.Sprintf("the book's script, %d in a pipeline", depth), 1, depth, pipelined},
+		{fmt.Sprintf("the book's script, %d in a pipeline", depth), 8, depth, pipelined},
+		{ours, 1, 1, ownSingle},
+		{ours, 64, 1, ownSingle},
+		{ours, 512, 1, ownSingle},
+	} {
+		f, err := b.repeat(ctx, row.goroutines, row.do)
+		if err != nil {
+			return err
+		}
+		t.row(row.name, row.goroutines, count(f.ops*float64(row.each)), micros(f.p50), micros(f.cpu/time.Duration(row.each)))
+		tick()
+	}
+	return nil
+}
+
+// repeat warms up, and returns the median of the runs.
+func (b *bench) repeat(ctx context.Context, goroutines int, do func(context.Context) error) (figures, error) {
+	d := pick(b, 100*time.Millisecond, time.Second)
+	if _, err := load(ctx, b.server, goroutines, d/5, do); err != nil {
+		return figures{}, err
+	}
+	var runs []figures
+	for range b.runs {
+		f, err := load(ctx, b.server, goroutines, d, do)
+		if err != nil {
+			return figures{}, err
+		}
+		runs = append(runs, f)
+	}
+	return median(runs), nil
+}
+
+func bookCapacity(ctx context.Context, rdb *redis.Client) (int, error) {
+	config, err := rdb.ConfigGet(ctx, "list-max-ziplist-entries").Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return 0, err
+	}
+	if entries, ok := config["list-max-ziplist-entries"]; ok {
+		return strconv.Atoi(entries)
+	}
+	return bookDefaultCapacity, nil
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math/bits"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// figures are what one cell of a table is made of.
+type figures struct {
+	ops      float64       // a second
+	p50, p99 time.Duration // of one call
+	cpu      time.Duration // of the server, for one call
+	allocs   float64       // of the client, for one call
+}
+
+// errEmpty ends a measurement early: there is nothing left to pop.
+var errEmpty = errors.New("the list is empty")
+
+// load calls do from that many goroutines for that long, and tells how it went.
+func load(ctx context.Context, s *server, goroutines int, d time.Duration, do func(context.Context) error) (figures, error) {
+	histograms := make([]histogram, goroutines)
+	var stop atomic.Bool
+	var failure atomic.Pointer[error]
+	worker := func(h *histogram) {
+		for begin := time.Now(); !stop.Load(); {
+			if err := do(ctx); err != nil {
+				failure.CompareAndSwap(nil, &err)
+				stop.Store(true)
+				return
+			}
+			end := time.Now()
+			h.add(end.Sub(begin))
+			begin = end
+		}
+	}
+
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	cpuBefore, err := s.cpu(ctx)
+	if err != nil {
+		return figures{}, err
+	}
+	start := time.Now()
+	timer := time.AfterFunc(d, func() { stop.Store(true) })
+	defer timer.Stop()
+	var workers sync.WaitGroup
+	for i := range histograms {
+		workers.Go(func() { worker(&histograms[i]) })
+	}
+	workers.Wait()
+	elapsed := time.Since(start)
+	cpuAfter, err := s.cpu(ctx)
+	if err != nil {
+		return figures{}, err
+	}
+	runtime.ReadMemStats(&after)
+	if err := failure.Load(); err != nil && !errors.Is(*err, errEmpty) {
+		return figures{}, *err
+	}
+
+	var all histogram
+	for i := range histograms {
+		all.merge(&histograms[i])
+	}
+	count := max(all.count, 1)
+	return figures{
+		ops:    float64(all.count) / elapsed.Seconds(),
+		p50:    all.quantile(0.50),
+		p99:    all.quantile(0.99),
+		cpu:    (cpuAfter - cpuBefore) / time.Duration(count),
+		allocs: float64(after.Mallocs-before.Mallocs) / float64(count),
+	}, nil
+}
+
+// histogram counts durations in buckets of 1.6 % of their size, without allocating.
+type histogram struct {
+	buckets [64 << fineBits]uint32
+	count   int
+}
+
+const fineBits = 5 // buckets between a power of two and the next: 2^fineBits
+
+func (h *histogram) add(d time.Duration) {
+	h.buckets[bucketOf(uint64(max(d, 0)))]++
+	h.count++
+}
+
+func bucketOf(n uint64) int {
+	if n < 1<<fineBits {
+		return int(n)
+	}
+	shift := bits.Len64(n) - 1 - fineBits
+	return (shift+1)<<fineBits + int(n>>shift) - 1<<fineBits
+}
+
+// middle is the duration in the middle of a bucket.
+func middle(bucket int) time.Duration {
+	if bucket < 1<<fineBits {
+		return time.Duration(bucket)
+	}
+	shift := bucket>>fineBits - 1
+	low := (bucket&(1<<fineBits-1) + 1<<fineBits) << shift
+	return time.Duration(low + 1<<shift/2)
+}
+
+func (h *histogram) merge(other *histogram) {
+	for i, n := range other.buckets {
+		h.buckets[i] += n
+	}
+	h.count += other.count
+}
+
+func (h *histogram) quantile(q float64) time.Duration {
+	rank := int(q * float64(h.count))
+	for bucket, n := range h.buckets {
+		if rank -= int(n); rank < 0 {
+			return middle(bucket)
+		}
+	}
+	return 0
+}
+
+// median of the runs, figure by figure.
+func median(runs []figures) figures {
+	return figures{
+		ops:    middleOf(runs, func(f figures) float64 { return f.ops }),
+		p50:    middleOf(runs, func(f figures) time.Duration { return f.p50 }),
+		p99:    middleOf(runs, func(f figures) time.Duration { return f.p99 }),
+		cpu:    middleOf(runs, func(f figures) time.Duration { return f.cpu }),
+		allocs: middleOf(runs, func(f figures) float64 { return f.allocs }),
+	}
+}
+
+func middleOf[R any, N ~int64 | ~float64](runs []R, figure func(R) N) N {
+	values := make([]N, len(runs))
+	for i, run := range runs {
+		values[i] = figure(run)
+	}
+	return quantile(values, 0.5)
+}
+
+// quantile of values, between the two nearest.
+func quantile[N ~int64 | ~float64](values []N, q float64) N {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	at := q * float64(len(sorted)-1)
+	low := int(at)
+	high := min(low+1, len(sorted)-1)
+	return sorted[low] + N((at-float64(low))*float64(sorted[high]-sorted[low]))
+}

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/adjust/rmq/v5"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+)
+
+const (
+	queueWorkers = 64 // producers, and as many consumers
+	queueSize    = 100
+)
+
+// broker moves elements from producers to consumers.
+type broker struct {
+	name    string
+	produce func(ctx context.Context, payload string) error
+	// consume starts the consumers, which call got for each element. The function that it returns ends them, after all that
+	// was produced has been got.
+	consume func(ctx context.Context, got func()) (stop func() error, err error)
+	close   func()
+}
+
+// queue measures elements on their way from producers to consumers that block while there are none.
+func (b *bench) queue(ctx context.Context) error {
+	brokers := []func(*server, string) (*broker, error){
+		shardedBroker, goRedisBroker, rueidisBroker, asynqBroker, rmqBroker,
+	}
+	var names []string
+	runs := map[string][]figures{}
+	for round := range b.runs {
+		for i := range brokers {
+			open := brokers[(i+round)%len(brokers)]
+			broker, err := open(b.server, fmt.Sprintf("queue%d", round))
+			if err != nil {
+				return err
+			}
+			f, err := b.move(ctx, broker)
+			broker.close()
+			if err != nil {
+				return fmt.Errorf("%s: %w", broker.name, err)
+			}
+			if err := b.server.clear(ctx); err != nil {
+				return err
+			}
+			if round == 0 {
+				names = append(names, broker.name)
+			}
+			runs[broker.name] = append(runs[broker.name], f)
+			tick()
+		}
+	}
+
+	r := &b.report
+	r.section("Producers to blocking consumers", fmt.Sprintf(`%d goroutines produce elements of %d bytes for a time, one a
+call, and %[1]d goroutines consume them, from the beginning. The clock stops when the last one has arrived. asynq and rmq
+do more for it: they know which elements are being worked on, and asynq keeps a record of each task. They are polled every
+millisecond, which is more often than by default.`, queueWorkers, queueSize))
+	t := r.table("", "client", "elements/s", "server", "allocs", "shardedlist is")
+	mine := median(runs[ours])
+	for _, name := range names {
+		f, ratio := median(runs[name]), ""
+		if name != ours {
+			ratio = times(mine.ops / f.ops)
+		}
+		t.row(name, count(f.ops), micros(f.cpu), fmt.Sprintf("%.1f", f.allocs), ratio)
+	}
+	for _, name := range []string{"go-redis", "rueidis"} {
+		ratio := mine.ops / median(runs[name]).ops
+		r.target("End to end, against RPUSH and BLPOP with "+name, "≥ 5×", times(ratio), ratio >= 5)
+	}
+	return nil
+}
+
+// move sends elements through the broker until the time is up and all have arrived.
+func (b *bench) move(ctx context.Context, broker *broker) (figures, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	var produced, got atomic.Int64
+	stop, err := broker.consume(ctx, func() { got.Add(1) })
+	if err != nil {
+		return figures{}, err
+	}
+
+	start, payload := time.Now(), text(queueSize)
+	produce := func(ctx context.Context) error {
+		err := broker.produce(ctx, payload)
+		if err == nil {
+			produced.Add(1)
+		}
+		return err
+	}
+	f, err := load(ctx, b.server, queueWorkers, pick(b, 200*time.Millisecond, 2*time.Second), produce)
+	if err != nil {
+		return f, errors.Join(err, stop())
+	}
+	total := produced.Load()
+	cpu, err := b.server.cpu(ctx)
+	if err != nil {
+		return f, err
+	}
+	for got.Load() < total && ctx.Err() == nil {
+		time.Sleep(200 * time.Microsecond)
+	}
+	elapsed := time.Since(start)
+	after, err := b.server.cpu(ctx)
+	if err != nil {
+		return f, err
+	}
+	if err := stop(); err != nil {
+		return f, err
+	}
+	f.ops = float64(total) / elapsed.Seconds()
+	f.cpu += (after - cpu) / time.Duration(max(total, 1))
+	return f, ctx.Err()
+}
+
+// endOfQueue is a payload that ends the consumer that gets it.
+const endOfQueue = "end"
+
+// consumers runs goroutines that pop until each has got its end.
+func consumers(pop func() (string, error), end func() error, got func()) (stop func() error) {
+	var group sync.WaitGroup
+	var failure atomic.Pointer[error]
+	for range queueWorkers {
+		group.Go(func() {
+			for {
+				value, err := pop()
+				if err != nil {
+					failure.CompareAndSwap(nil, &err)
+					return
+				}
+				if value == endOfQueue {
+					return
+				}
+				got()
+			}
+		})
+	}
+	return func() error {
+		for range queueWorkers {
+			if err := end(); err != nil {
+				return err
+			}
+		}
+		group.Wait()
+		if err := failure.Load(); err != nil {
+			return *err
+		}
+		return nil
+	}
+}
+
+func shardedBroker(s *server, key string) (*broker, error) {
+	producer, consumer := s.client(), s.client()
+	in, out := sharded(producer, key), sharded(consumer, key)
+	produce := func(ctx context.Context, payload string) error {
+		_, err := in.RPush(ctx, payload)
+		return err
+	}
+	return &broker{
+		name:    ours,
+		produce: produce,
+		consume: func(ctx context.Context, got func()) (func() error, error) {
+			pop := func() (string, error) { return out.BLPop(ctx, 0) }
+			return consumers(pop, func() error { return produce(ctx, endOfQueue) }, got), nil
+		},
+		close: func() { _, _ = producer.Close(), consumer.Close() },
+	}, nil
+}
+
+func goRedisBroker(s *server, key string) (*broker, error) {
+	producer, consumer := s.client(poolSize(queueWorkers)), s.client(poolSize(queueWorkers))
+	produce := func(ctx context.Context, payload string) error { return producer.RPush(ctx, key, payload).Err() }
+	return &broker{
+		name:    "go-redis",
+		produce: produce,
+		consume: func(ctx context.Context, got func()) (func() error, error) {
+			pop := func() (string, error) { return second(consumer.BLPop(ctx, 0, key).Result()) }
+			return consumers(pop, func() error { return produce(ctx, endOfQueue) }, got), nil
+		},
+		close: func() { _, _ = producer.Close(), consumer.Close() },
+	}, nil
+}
+
+func rueidisBroker(s *server, key string) (*broker, error) {
+	client, err := rueidis.NewClient(s.rueidis())
+	if err != nil {
+		return nil, err
+	}
+	produce := func(ctx context.Context, payload string) error {
+		return client.Do(ctx, client.B().Rpush().Key(key).Element(payload).Build()).Error()
+	}
+	return &broker{
+		name:    "rueidis",
+		produce: produce,
+		consume: func(ctx context.Context, got func()) (func() error, error) {
+			pop := func() (string, error) {
+				return second(client.Do(ctx, client.B().Blpop().Key(key).Timeout(0).Build()).AsStrSlice())
+			}
+			return consumers(pop, func() error { return produce(ctx, endOfQueue) }, got), nil
+		},
+		close: client.Close,
+	}, nil
+}
+
+// second takes the element from a reply of BLPOP.
+func second(reply []string, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	return reply[1], nil
+}
+
+func asynqBroker(s *server, key string) (*broker, error) {
+	connection := asynq.RedisClientOpt{Addr: s.addr, PoolSize: 2 * queueWorkers}
+	client := asynq.NewClient(connection)
+	return &broker{
+		name: "asynq",
+		produce: func(ctx context.Context, payload string) error {
+			_, err := client.EnqueueContext(ctx, asynq.NewTask("move", []byte(payload)), asynq.Queue(key))
+			return err
+		},
+		consume: func(ctx context.Context, got func()) (func() error, error) {
+			workers := asynq.NewServer(connection, asynq.Config{
+				Concurrency:       queueWorkers,
+				Queues:            map[string]int{key: 1},
+				TaskCheckInterval: time.Millisecond,
+				LogLevel:          asynq.FatalLevel,
+			})
+			err := workers.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+				got()
+				return nil
+			}))
+			return func() error { workers.Shutdown(); return nil }, err
+		},
+		close: func() { _ = client.Close() },
+	}, nil
+}
+
+func rmqBroker(s *server, key string) (*broker, error) {
+	log.SetOutput(io.Discard) // it reports its heartbeat's end there
+	rdb := s.client(poolSize(2 * queueWorkers))
+	connection, err := rmq.OpenConnectionWithRedisClient("bench", redis.Cmdable(rdb), nil)
+	if err != nil {
+		return nil, err
+	}
+	queue, err := connection.OpenQueue(key)
+	if err != nil {
+		return nil, err
+	}
+	return &broker{
+		name:    "rmq",
+		produce: func(_ context.Context, payload string) error { return queue.Publish(payload) },
+		consume: func(_ context.Context, got func()) (func() error, error) {
+			if err := queue.StartConsuming(10*queueWorkers, time.Millisecond); err != nil {
+				return nil, err
+			}
+			for range queueWorkers {
+				_, err := queue.AddConsumerFunc("consumer", func(d rmq.Delivery) {
+					if d.Ack() == nil {
+						got()
+					}
+				})
+				if err != nil {
+					return nil, err
+				}
+			}
+			return func() error { <-connection.StopAllConsuming(); return nil }, nil
+		},
+		close: func() { _ = rdb.Close() },
+	}, nil
+}

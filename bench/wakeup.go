@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// blocker is a list with one client that pushes and another that blocks.
+type blocker struct {
+	name  string
+	push  func(ctx context.Context, values ...any) error
+	pop   func(ctx context.Context) error
+	popDB *redis.Client
+}
+
+// blockers are those to compare, and what closes their clients.
+func (b *bench) blockers(key string, connections int) (blockers []blocker, stop func()) {
+	pusher, ownPopper := b.server.client(), b.server.client()
+	popper := b.server.client(poolSize(connections))
+	in, out := sharded(pusher, key+":sharded"), sharded(ownPopper, key+":sharded")
+	plain := key + ":plain"
+	stop = func() { _, _, _ = pusher.Close(), ownPopper.Close(), popper.Close() }
+	return []blocker{
+		{
+			name: ours,
+			push: func(ctx context.Context, values ...any) error {
+				_, err := in.RPush(ctx, values...)
+				return err
+			},
+			pop: func(ctx context.Context) error {
+				_, err := out.BLPop(ctx, 0)
+				return err
+			},
+			popDB: ownPopper,
+		},
+		{
+			name:  "go-redis",
+			push:  func(ctx context.Context, values ...any) error { return pusher.RPush(ctx, plain, values...).Err() },
+			pop:   func(ctx context.Context) error { return popper.BLPop(ctx, 0, plain).Err() },
+			popDB: popper,
+		},
+	}, stop
+}
+
+// untilBlocked waits until the server has that many blocked clients.
+func (s *server) untilBlocked(ctx context.Context, clients int) error {
+	for {
+		blocked, err := s.number(ctx, "clients", "blocked_clients")
+		if err != nil || int(blocked) == clients {
+			return err
+		}
+	}
+}
+
+// wakeup measures the time from the call of a push to the return of the pop that was blocked. The peers take turns.
+func (b *bench) wakeup(ctx context.Context) error {
+	blockers, stop := b.blockers("wakeup", 1)
+	defer stop()
+	rounds, turn := pick(b, 200, 5000), 100
+	latencies := map[string][]time.Duration{}
+	for range rounds / turn {
+		for _, p := range blockers {
+			got, err := b.wakeUps(ctx, p, turn)
+			if err != nil {
+				return fmt.Errorf("%s: %w", p.name, err)
+			}
+			latencies[p.name] = append(latencies[p.name], got...)
+		}
+		tick()
+	}
+	r := &b.report
+	r.section("Waking a blocked consumer", fmt.Sprintf(`One client is blocked, as the server says; another pushes 100 bytes.
+Measured is the time from the call of RPush to the return of BLPop, %s times.`, count(rounds)))
+	t := r.table("", "client", "p50", "p99", "p50, against go-redis")
+	plain := quantile(latencies["go-redis"], 0.5)
+	for _, p := range blockers {
+		p50, p99 := quantile(latencies[p.name], 0.5), quantile(latencies[p.name], 0.99)
+		ratio := float64(p50) / float64(plain)
+		t.row(p.name, micros(p50), micros(p99), times(ratio))
+		if p.name == ours {
+			r.target("Wake-up of a blocked consumer, p50, against BLPOP", "≤ 1.1×", times(ratio), ratio <= 1.1)
+		}
+	}
+	return nil
+}
+
+func (b *bench) wakeUps(ctx context.Context, p blocker, turns int) ([]time.Duration, error) {
+	woken := make(chan time.Time, 1)
+	failed := make(chan error, 1)
+	go func() {
+		for range turns {
+			if err := p.pop(ctx); err != nil {
+				failed <- err
+				return
+			}
+			woken <- time.Now()
+		}
+	}()
+	var latencies []time.Duration
+	value := text(100)
+	for range turns {
+		if err := b.server.untilBlocked(ctx, 1); err != nil {
+			return nil, err
+		}
+		start := time.Now()
+		if err := p.push(ctx, value); err != nil {
+			return nil, err
+		}
+		select {
+		case end := <-woken:
+			latencies = append(latencies, end.Sub(start))
+		case err := <-failed:
+			return nil, err
+		case <-time.After(10 * time.Second):
+			return nil, fmt.Errorf("not woken within 10 s")
+		}
+	}
+	return latencies, nil
+}
+
+// blocked measures many goroutines that are blocked in BLPop at once.
+func (b *bench) blocked(ctx context.Context) error {
+	goroutines := pick(b, 1000, 10000)
+	r := &b.report
+	r.section("Many blocked consumers", fmt.Sprintf(`%s goroutines are blocked in BLPop on one list. Then one RPush brings an
+element for each.`, count(goroutines)))
+	t := r.table("", "client", "connections", "until all are served")
+	blockers, stop := b.blockers("blocked", goroutines)
+	defer stop()
+	for _, p := range blockers {
+		connections, served, err := b.blockMany(ctx, p, goroutines)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		t.row(p.name, count(connections), millis(served))
+		if p.name == ours {
+			what := fmt.Sprintf("Connections of %s goroutines blocked in BLPop", count(goroutines))
+			r.target(what, "≤ 2", count(connections), connections <= 2)
+		}
+		tick()
+	}
+	return nil
+}
+
+func (b *bench) blockMany(ctx context.Context, p blocker, goroutines int) (connections int, served time.Duration, err error) {
+	var group sync.WaitGroup
+	var started atomic.Int64
+	var failure atomic.Pointer[error]
+	for range goroutines {
+		group.Go(func() {
+			started.Add(1)
+			if err := p.pop(ctx); err != nil {
+				failure.CompareAndSwap(nil, &err)
+			}
+		})
+	}
+	// Those of ours wait on one connection, and that they do only they know.
+	blocked := goroutines
+	if p.name == ours {
+		blocked = 1
+	}
+	for started.Load() < int64(goroutines) {
+		time.Sleep(time.Millisecond)
+	}
+	if err := b.server.untilBlocked(ctx, blocked); err != nil {
+		return 0, 0, err
+	}
+	if err := sleep(ctx, pick(b, 100*time.Millisecond, time.Second)); err != nil {
+		return 0, 0, err
+	}
+	connections = int(p.popDB.PoolStats().TotalConns)
+	values := make([]any, goroutines)
+	for i := range values {
+		values[i] = text(100)
+	}
+	start := time.Now()
+	if err := p.push(ctx, values...); err != nil {
+		return 0, 0, err
+	}
+	group.Wait()
+	if err := failure.Load(); err != nil {
+		return 0, 0, *err
+	}
+	return connections, time.Since(start), nil
+}
