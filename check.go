@@ -30,7 +30,8 @@ type Info struct {
 	Unswept  int64 // shards of a deleted list still to be unlinked, at the most
 }
 
-// Info returns how the list is stored, in O(1), whatever its length. Its errors are those of LLen.
+// Info returns how the list is stored, in O(1), whatever its length: one atomic step for all but Bytes, which a pipeline of
+// MEMORY USAGE, for sixteen shards at most, asks for after it. Its errors are those of LLen.
 func (l *ShardedList) Info(ctx context.Context) (Info, error) {
 	info, err := l.meta(ctx)
 	if err == nil {

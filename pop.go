@@ -12,8 +12,11 @@ const maxCallPops = 1 << 18
 // LPop removes the leftmost element and returns it: LPOP. It returns redis.Nil if the list is empty.
 //
 // It costs O(1), and works on a server whose memory is full. It returns ErrWrongType or ErrLayout for a list that is not
-// one of ours, and the server's own errors, with nothing changed. After a failed connection, go-redis repeats the pop up
-// to Options.MaxRetries times, as it does LPOP, and may so lose an element.
+// one of ours, and the server's own errors, with nothing changed.
+//
+// It is done once: if a reply is lost, it is repeated under its number until the deadline of ctx, or for ten seconds if it has
+// none, and for thirty at the most. What it took for a caller that has given up goes back to the end it came from, as long as the
+// server can be reached within a minute. Callers at the same end that find a pop in flight share the next one.
 func (l *ShardedList) LPop(ctx context.Context) (string, error) {
 	value, err := l.popOne(ctx, left)
 	return value, l.wrap("lpop", err)

@@ -28,8 +28,11 @@ const (
 // last part that was pushed. It costs O(values).
 //
 // It returns ErrNoValues or ErrValue, with nothing sent, ErrWrongType or ErrLayout for a list that is not one of ours, and
-// the server's own errors. An error that the server replied with, out of memory for one, changed nothing. After a failed
-// connection, go-redis repeats the push up to Options.MaxRetries times, as it does LPUSH, and may so push twice.
+// the server's own errors. An error that the server replied with, out of memory for one, changed nothing.
+//
+// It is done once: if a reply is lost, it is repeated under its number until the deadline of ctx, or for ten seconds if it has
+// none, and for thirty at the most. If it is given up before its outcome is known, the error is ErrOutcomeUnknown. Callers at the
+// same end that find a push in flight share the next one; each has a result of its own.
 func (l *ShardedList) LPush(ctx context.Context, values ...any) (length int64, err error) {
 	length, err = l.push(ctx, left, values)
 	return length, l.wrap("lpush", err)

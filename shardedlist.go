@@ -24,8 +24,8 @@ var (
 	// ErrValue is returned by a push of a value that go-redis cannot encode.
 	ErrValue = errors.New("value cannot be encoded")
 	// ErrOutcomeUnknown is returned by a push that was given up before the server told whether it was carried out. It may have
-	// been; once the server answers again, and before anything else is pushed at that end through this ShardedList, it is made
-	// sure that it can no longer be.
+	// been, or still be; once the server answers again, and before anything else is pushed at that end through this ShardedList,
+	// it is made sure that it can no longer be.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 	// ErrNegativeCount is returned by LPopCount and RPopCount for a count below 0.
 	ErrNegativeCount = errors.New("count is negative")
@@ -50,8 +50,8 @@ const (
 // ShardedList is a Redis list kept as a row of small Redis lists, its shards. Its methods behave as the Redis commands
 // and the go-redis methods of the same name, and each is one atomic step on the server unless its comment says otherwise.
 //
-// It is safe for concurrent use. Make one for each list and share it: its goroutines then share one connection while they
-// are blocked in BLPop, and one in BRPop.
+// It is safe for concurrent use. Make one for each list and share it: its goroutines then share operations, and one
+// connection while they are blocked in BLPop, and one in BRPop.
 type ShardedList struct {
 	// Fixed by New.
 	rdb  redis.UniversalClient
@@ -87,7 +87,7 @@ func WithCapacity(elements int) Option {
 
 // WithoutExactlyOnce gives up the promise that each operation is done once: no records are written to the server, and after a
 // failed connection go-redis repeats a push or pop as it repeats RPUSH or LPOP, and may so push twice or lose an element. It
-// saves the server some 0.8 µs an operation, and the memory of the records.
+// saves the server two calls an operation, and the memory of the records. Callers share operations all the same.
 func WithoutExactlyOnce() Option {
 	return func(l *ShardedList) error {
 		l.forgetful = true
@@ -131,7 +131,9 @@ func (l *ShardedList) Name() string { return l.name }
 //
 // The list is gone in one atomic step of constant cost, whatever its length. Its shards are then unlinked in bounded steps,
 // a hundred at a time, before Del returns. A Del that is cut short there has still deleted the list; the next operations on
-// the list, by any client, unlink what it left.
+// the list, by any client, unlink what it left, and until there are any it stays.
+//
+// After a failed connection go-redis repeats the Del, which may then find no list, and deletes what was pushed between.
 func (l *ShardedList) Del(ctx context.Context) (existed bool, err error) {
 	reply, err := l.run(ctx, delScript)
 	if err != nil {

@@ -53,7 +53,8 @@ func connect(ctx context.Context, address string) (redis.UniversalClient, error)
 
 // newClient returns a client that fits the address: for a master behind sentinels, for a cluster, or for one server.
 //
-// It does not repeat a command whose connection failed: rather an error than an element that is pushed twice or lost.
+// go-redis does not repeat a command whose connection failed, so that reads of a dead server fail fast. Pushes and pops are
+// repeated by the list, which does each of them once.
 func newClient(address string) (redis.UniversalClient, error) {
 	u, err := parseAddress(address)
 	if err != nil {
