@@ -73,7 +73,7 @@ func TestCheckNamesEveryBreach(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		for words, breach := range breaches {
-			list, err := New(rdb, t.Name()+words, WithCapacity(3))
+			list, err := New(rdb, uniqueName(t)+words, WithCapacity(3))
 			require.NoError(t, err)
 			_, err = list.RPush(t.Context(), numbers(0, 11)...)
 			require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestCheckNamesEveryBreach(t *testing.T) {
 func TestAnOverfullShardIsAnError(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
-		list, err := New(rdb, t.Name(), WithCapacity(2))
+		list, err := New(rdb, uniqueName(t), WithCapacity(2))
 		require.NoError(t, err)
 		_, err = list.RPush(t.Context(), "a", "b")
 		require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestAMissingShardIsAnError(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		for id := range int64(3) {
-			list, err := New(rdb, t.Name()+"READONLY TASK "+list3[id], WithCapacity(2)) // no word of an error is taken from the name
+			list, err := New(rdb, uniqueName(t)+"READONLY TASK "+list3[id], WithCapacity(2)) // no word of an error is taken from the name
 			require.NoError(t, err)
 			_, err = list.RPush(t.Context(), numbers(0, 6)...)
 			require.NoError(t, err)

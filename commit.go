@@ -2,11 +2,14 @@ package shardedlist
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -32,7 +35,7 @@ type commits struct {
 	queue   []*request // in the order they came
 	crowded bool       // the last batch was not a lone caller's
 	free    []*lane
-	loose   int // batches in flight that a caller has given up: nothing may overtake them
+	loose   int // lanes with an operation that a caller has given up: nothing may overtake it
 }
 
 // kind is what differs between pushes and pops.
@@ -45,11 +48,15 @@ type kind struct {
 	lost error
 }
 
+// errNoAnswer is the error of a caller whose turn came when its time was up.
+var errNoAnswer = errors.New("the server has not answered")
+
 // request is what one caller wants.
 type request struct {
-	values []any // to push
-	bytes  int   // their size
-	count  int   // values to push, or elements to pop
+	values []any     // to push
+	bytes  int       // their size
+	count  int       // values to push, or elements to pop
+	giveUp time.Time // when the caller has waited long enough for a server that does not answer
 
 	length int64    // the result of a push
 	popped []string // the result of a pop
@@ -79,7 +86,6 @@ type batch struct {
 	crowd    bool      // others are likely to come along
 	leader   *request  // its caller's goroutine sends the batch
 	expires  time.Time // when it is too late to repeat it; zero until it has a number
-	loose    bool      // a caller has given up; guarded by commits.mu
 }
 
 func (c *commits) init(l *ShardedList, end side, k kind) {
@@ -94,6 +100,7 @@ func (c *commits) do(ctx context.Context, r *request) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	r.giveUp = deadline(ctx)
 	c.mu.Lock()
 	c.queue = append(c.queue, r)
 	c.dispatch()
@@ -110,9 +117,12 @@ func (c *commits) do(ctx context.Context, r *request) error {
 // dispatch gives free lanes to the first caller in the queue, who is to lead a batch. The lock is held.
 func (c *commits) dispatch() {
 	for len(c.queue) > 0 && c.mayBegin() {
-		last := len(c.free) - 1
-		b := &batch{lane: c.free[last], leader: c.queue[0], crowd: c.crowded}
-		c.free = c.free[:last]
+		next := slices.IndexFunc(c.free, func(n *lane) bool { return n.unsettled }) // that comes first
+		if next < 0 {
+			next = len(c.free) - 1
+		}
+		b := &batch{lane: c.free[next], leader: c.queue[0], crowd: c.crowded}
+		c.free = slices.Delete(c.free, next, next+1)
 		c.fill(b, 1)
 		b.leader.turn <- b
 	}
@@ -152,8 +162,9 @@ func (c *commits) begin(b *batch) {
 	defer c.mu.Unlock()
 	c.fill(b, len(c.queue))
 	b.joined = c.kind.join(c.list, c.end, b.requests) // now: a caller that leaves may reuse its slice
+	c.tighten(b.lane)
 	b.lane.number++
-	b.expires = time.Now().Add(settleFor)
+	b.expires = time.Now().Add(b.lane.life / 2)
 }
 
 // lead sends a batch, if there is one: a caller whose request is done gets none.
@@ -172,10 +183,13 @@ func (c *commits) lead(ctx context.Context, b *batch) {
 }
 
 func (c *commits) send(ctx context.Context, b *batch) (any, error) {
-	giveUp := deadline(ctx)
+	giveUp := b.leader.giveUp
 	if b.expires.IsZero() {
 		if err := ctx.Err(); err != nil {
 			return nil, err
+		}
+		if b.lane.unsettled && time.Now().After(giveUp) {
+			return nil, errNoAnswer // to those before, of whom there may be many
 		}
 		if err := c.list.settle(ctx, b.lane, c.end, c.kind.join(c.list, c.end, nil)); err != nil {
 			return nil, err
@@ -212,33 +226,50 @@ func (c *commits) finish(b *batch, reply any, err error) (surplus []string) {
 	return surplus
 }
 
-// giveUp notes that the caller of a request in flight has gone.
-func (c *commits) giveUp(r *request) {
+// abandon notes that the caller of a request in flight has gone.
+func (c *commits) abandon(r *request) {
 	r.gone = true
-	if !r.batch.loose {
-		r.batch.loose = true
+	if n := r.batch.lane; !n.loose {
+		n.loose = true
 		c.loose++
+	}
+}
+
+// tighten notes that the lane's last operation is settled, or was never sent.
+func (c *commits) tighten(n *lane) {
+	if n.loose {
+		n.loose = false
+		c.loose--
 	}
 }
 
 // retire frees the lane of a batch that is over.
 func (c *commits) retire(b *batch) {
-	if b.loose {
-		c.loose--
+	if !b.lane.unsettled {
+		c.tighten(b.lane)
 	}
 	c.free = append(c.free, b.lane)
 	c.dispatch()
 }
 
-// handOver is for a leader whose time is up before the batch's outcome is known: another caller of the batch goes on. If there
-// is none, an outcome that matters is asked for in the background.
+// handOver is for a leader whose time is up before the batch's outcome is known: another caller of the batch goes on, who has
+// time left, and as long as the server is sure to remember the operation. If there is none, an outcome that matters is asked for
+// in the background.
 func (c *commits) handOver(ctx context.Context, b *batch, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.giveUp(b.leader)
-	b.leader.err = err
-	if b.lane.unsettled && c.kind.lost != nil {
-		b.leader.err = fmt.Errorf("%w: %w", c.kind.lost, err)
+	now, late := time.Now(), b.leader
+	if !b.expires.IsZero() && b.lane.unsettled && c.kind.lost != nil {
+		err = fmt.Errorf("%w: %w", c.kind.lost, err)
+	}
+	for _, r := range b.requests {
+		if r.gone || r != late && now.Before(r.giveUp) && (b.expires.IsZero() || now.Before(b.expires)) {
+			continue
+		}
+		c.abandon(r)
+		if r.err = err; r != late {
+			r.turn <- nil
+		}
 	}
 	for _, r := range b.requests {
 		if !r.gone {
@@ -251,14 +282,38 @@ func (c *commits) handOver(ctx context.Context, b *batch, err error) {
 		c.retire(b)
 		return
 	}
-	go func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleFor)
-		defer cancel()
-		_ = c.list.settle(ctx, b.lane, c.end, c.kind.join(c.list, c.end, nil)) // if it fails, the lane's next leader tries again
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.retire(b)
-	}()
+	go c.settle(context.WithoutCancel(ctx), b)
+}
+
+// settle asks for the outcome of a batch that has no callers left. If it is not to be had, the lane's next leader asks again.
+func (c *commits) settle(ctx context.Context, b *batch) {
+	for start := time.Now(); b.lane.unsettled && time.Since(start) < settleFor; {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		err := c.list.settle(ctx, b.lane, c.end, c.kind.join(c.list, c.end, nil))
+		cancel()
+		if errors.Is(err, redis.ErrClosed) {
+			break
+		}
+		c.expire()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.retire(b)
+}
+
+// expire sends away the callers in the queue who have waited long enough.
+func (c *commits) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	c.queue = slices.DeleteFunc(c.queue, func(r *request) bool {
+		late := now.After(r.giveUp)
+		if late {
+			r.err = errNoAnswer
+			r.turn <- nil
+		}
+		return late
+	})
 }
 
 // leave is for a caller whose ctx has ended while it waited. In the queue, it takes its request with it. In a batch, it leaves
@@ -276,7 +331,7 @@ func (c *commits) leave(ctx context.Context, r *request) {
 		c.mu.Unlock()
 		c.lead(ctx, b)
 	default:
-		c.giveUp(r)
+		c.abandon(r)
 		r.err = ctx.Err()
 		if c.kind.lost != nil {
 			r.err = fmt.Errorf("%w: %w", c.kind.lost, ctx.Err())

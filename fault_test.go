@@ -156,10 +156,49 @@ func awaitPushes(y *tally, number int) {
 	}
 }
 
+// A server that acts and does not answer: the callers of a batch try in turn, but none after the server may have forgotten the
+// operation.
+func TestABatchIsNotRepeatedOnceItMayBeForgotten(t *testing.T) {
+	server, proxy := redistest.Start(t, redistest.Redis), redistest.NewProxy(t)
+	rdb := server.Client(t, through(proxy), func(o *redis.UniversalOptions) { o.ReadTimeout = 300 * time.Millisecond })
+	list, err := New(rdb, "jobs", WithCapacity(5))
+	require.NoError(t, err)
+	for _, lane := range list.rpush.free {
+		lane.life = 2 * time.Second
+	}
+	_, err = list.RPush(t.Context(), "first")
+	require.NoError(t, err)
+	proxy.Set(redistest.Faults{DropReply: 1})
+	const callers = 20
+	var done sync.WaitGroup
+	var failed atomic.Int64
+	for i := range callers {
+		done.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
+			defer cancel()
+			if _, err := list.RPush(ctx, i); errors.Is(err, ErrOutcomeUnknown) {
+				failed.Add(1)
+			}
+		})
+	}
+	done.Wait()
+	proxy.Set(redistest.Faults{})
+	length, err := list.RPush(t.Context(), "last")
+	require.NoError(t, err)
+	assert.LessOrEqual(t, length, int64(callers+2))
+	assert.Positive(t, failed.Load())
+	seen := map[string]int{}
+	for _, value := range content(t, list) {
+		seen[value]++
+		assert.Equal(t, 1, seen[value], value)
+	}
+	assert.NoError(t, list.Check(t.Context()))
+}
+
 // For contrast: a plain list, used through go-redis, doubles and loses about as many elements as replies were cut.
 func TestPlainGoRedisDoublesAndLoses(t *testing.T) {
 	server, proxy := redistest.Shared(t, redistest.Redis), redistest.NewProxy(t)
-	rdb, key := server.Client(t, through(proxy)), t.Name()
+	rdb, key := server.Client(t, through(proxy)), uniqueName(t)
 	proxy.Set(redistest.Faults{CutReply: 0.1})
 	tally := newTally(4)
 	tally.run(t, 4000, func(ctx context.Context, value string) error {

@@ -26,16 +26,18 @@ const (
 // server remembers its result beside the list: so it can be repeated, when a reply is lost, until its outcome is known, and
 // is done once. It belongs to one goroutine at a time.
 type lane struct {
-	id        string // empty: operations are not remembered, and lost replies are go-redis's to deal with
-	number    int64  // of the operation in flight, or of the last one
-	unsettled bool   // the outcome of that operation is not known
+	id        string        // empty: operations are not remembered, and lost replies are go-redis's to deal with
+	life      time.Duration // of the record
+	number    int64         // of the operation in flight, or of the last one
+	unsettled bool          // the outcome of that operation is not known
+	loose     bool          // a caller has given it up; guarded by commits.mu
 }
 
 func (l *ShardedList) newLane() *lane {
 	if l.forgetful {
-		return &lane{}
+		return &lane{life: recordLife}
 	}
-	return &lane{id: uuid.NewString()}
+	return &lane{id: uuid.NewString(), life: recordLife}
 }
 
 // operation is a script on its way through a lane.
@@ -53,15 +55,13 @@ func (l *ShardedList) operation(script *script, size int) operation {
 	return operation{script, args}
 }
 
-var recordLifeArg any = recordLife.Milliseconds()
-
 // address writes the lane and its number into the operation's arguments.
 func (n *lane) address(o operation) {
 	if n.id == "" {
 		o.args[4], o.args[5], o.args[6] = "", "", ""
 		return
 	}
-	o.args[4], o.args[5], o.args[6] = n.id, n.number, recordLifeArg
+	o.args[4], o.args[5], o.args[6] = n.id, n.number, n.life.Milliseconds()
 }
 
 // repeat sends the lane's operation, under its number, until its outcome is known or it is time to give up. If it returns an

@@ -119,7 +119,7 @@ func TestAWrongTypeIsAnErrorThatChangesNothing(t *testing.T) {
 		for what, key := range foreign {
 			for name, operate := range operations {
 				for _, armed := range []bool{false, true} {
-					list, err := New(rdb, fmt.Sprintf("%s %s %s %t", t.Name(), what, name, armed), WithCapacity(2))
+					list, err := New(rdb, fmt.Sprintf("%s %s %s %t", uniqueName(t), what, name, armed), WithCapacity(2))
 					require.NoError(t, err)
 					if armed {
 						_, err = list.BLPop(t.Context(), time.Millisecond)
@@ -154,7 +154,7 @@ func TestAnUnknownLayoutIsAnErrorThatChangesNothing(t *testing.T) {
 			"older":  {"first": 0, "last": 0, "cap": 2},
 			"no one": {"field": "value"},
 		} {
-			list, err := New(rdb, t.Name()+name, WithCapacity(2))
+			list, err := New(rdb, uniqueName(t)+name, WithCapacity(2))
 			require.NoError(t, err)
 			require.NoError(t, rdb.HSet(t.Context(), list.keys.meta, meta).Err())
 			before := snapshot(t, list)

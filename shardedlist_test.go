@@ -22,8 +22,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.Main(m)) }
 // newList returns an empty list of a name of its own. When the test ends, the list's invariants are checked.
 func newList(t testing.TB, rdb redis.UniversalClient, opts ...Option) *ShardedList {
 	t.Helper()
-	return openList(t, rdb, fmt.Sprintf("%s-%s", t.Name(), uuid.NewString()), opts...)
+	return openList(t, rdb, uniqueName(t), opts...)
 }
+
+// uniqueName is a name that no other test uses, nor the same one when it is run again.
+func uniqueName(t testing.TB) string { return t.Name() + "-" + uuid.NewString() }
 
 // openList is newList for a name that other lists may share.
 func openList(t testing.TB, rdb redis.UniversalClient, name string, opts ...Option) *ShardedList {

@@ -18,6 +18,7 @@ type Faults struct {
 	CutReply    float64 // drop the reply and close the connection: the server has acted
 	CutInReply  float64 // pass the first half of the reply and close
 	CutRequest  float64 // drop the request and close
+	DropReply   float64 // drop the reply and keep the connection: the client waits in vain
 	LateRequest float64 // hold the request for Delay, longer than the client waits, and deliver it then
 	Delay       time.Duration
 }
@@ -104,27 +105,31 @@ func (p *Proxy) serve(client net.Conn, addr string) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		defer end()
-		p.pass(server, client, func(piece []byte) bool { return !handshake.Load() && p.reply(piece, client) })
+		p.pass(server, client, func(piece []byte) bool { return !handshake.Load() && p.reply(piece, client) },
+			func() bool { return !handshake.Load() && p.dropsReply() })
 	})
 	both.Go(func() {
 		defer server.Close() // the client may have left while a late request was held
 		p.pass(client, server, func(piece []byte) bool {
 			handshake.Store(bytes.Contains(piece, []byte("\r\nhello\r\n")) || bytes.Contains(piece, []byte("\r\nclient\r\n")))
 			return !handshake.Load() && p.request()
-		})
+		}, func() bool { return false })
 	})
 	both.Wait()
 	p.forget(client, server)
 }
 
 // pass copies from one side to the other until a fault strikes or either side closes.
-func (p *Proxy) pass(from, to net.Conn, fault func(piece []byte) (stop bool)) {
+func (p *Proxy) pass(from, to net.Conn, fault func(piece []byte) (stop bool), drop func() bool) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
 			if fault(buffer[:n]) {
 				return
+			}
+			if drop() {
+				continue
 			}
 			if _, err := to.Write(buffer[:n]); err != nil {
 				return
@@ -149,6 +154,8 @@ func (p *Proxy) reply(piece []byte, client net.Conn) (stop bool) {
 	}
 	return false
 }
+
+func (p *Proxy) dropsReply() bool { return rand.Float64() < p.faults.Load().DropReply }
 
 func (p *Proxy) request() (stop bool) {
 	f, luck := p.faults.Load(), rand.Float64()
