@@ -132,10 +132,7 @@ func TestExactlyOnceThroughRestarts(t *testing.T) {
 				return ends["LPush BRPop, mixed"].pop(list, ctx, i)
 			})
 			crashes.Wait()
-			rest := content(t, list)
-			for _, value := range rest {
-				tally.received[0] = append(tally.received[0], value)
-			}
+			tally.received[0] = append(tally.received[0], content(t, list)...)
 			doubled, lost, _ := tally.verdict()
 			assert.Zero(t, doubled, "doubled")
 			assert.Zero(t, lost, "lost")
