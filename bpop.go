@@ -304,8 +304,8 @@ func (q *waiters) block(ctx context.Context, r round) (any, error) {
 	o := q.list.popOperation(q.end, r.ask, waitWoken, r.release)
 	q.lane.address(o)
 	seconds := strconv.FormatFloat(r.slice.Seconds(), 'f', 3, 64)
-	wait := unrepeated{redis.NewCmd(ctx, "blpop", q.list.keys.bell, r.release, seconds)}
-	pop := unrepeated{redis.NewCmd(ctx, o.args...)}
+	wait := own{redis.NewCmd(ctx, "blpop", q.list.keys.bell, r.release, seconds), true}
+	pop := own{redis.NewCmd(ctx, o.args...), true}
 
 	pipe := q.list.rdb.Pipeline()
 	_ = pipe.Process(ctx, wait)
@@ -327,7 +327,8 @@ func (q *waiters) block(ctx context.Context, r round) (any, error) {
 
 // release ends a blocked BLPOP from outside. If it fails, the BLPOP ends with its slice.
 func (l *ShardedList) release(key string) {
-	_ = releaseScript.Run(context.Background(), l.rdb, []string{key}, releaseLife.Milliseconds()).Err()
+	call := scriptCall(releaseScript, []string{key}, []any{releaseLife.Milliseconds()})
+	_, _ = l.evaluate(context.Background(), releaseScript, call, false)
 }
 
 // hand ends a round, which brought elements, found the list empty, or failed. It gives the elements to those whom the pop was sent

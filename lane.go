@@ -3,8 +3,8 @@ package shardedlist
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -43,25 +43,33 @@ func (l *ShardedList) newLane() *lane {
 // operation is a script on its way through a lane.
 type operation struct {
 	script *script
-	args   []any // of EVALSHA; in front, headSize of them, those that every operation has
+	args   []any // of EVALSHA: the script, its keys, the lane, and what the script takes
+	lane   int   // where in args the lane stands
 }
 
-const headSize = 7
+const laneSize = 3
 
 // operation begins an operation whose script takes up to size arguments behind the lane's; they are to be appended.
 func (l *ShardedList) operation(script *script, size int) operation {
-	args := make([]any, headSize, headSize+size)
-	args[0], args[1], args[2], args[3] = "evalsha", script.Hash(), 1, l.keys.meta
-	return operation{script, args}
+	return newOperation(script, l.scriptKeys, size)
+}
+
+func newOperation(script *script, keys []string, size int) operation {
+	lane := 3 + len(keys)
+	args := make([]any, lane+laneSize, lane+laneSize+size)
+	args[0], args[1], args[2] = "evalsha", script.Hash(), len(keys)
+	for i, key := range keys {
+		args[3+i] = key
+	}
+	return operation{script, args, lane}
 }
 
 // address writes the lane and its number into the operation's arguments.
 func (n *lane) address(o operation) {
-	if n.id == "" {
-		o.args[4], o.args[5], o.args[6] = "", "", ""
-		return
+	o.args[o.lane], o.args[o.lane+1], o.args[o.lane+2] = "", "", ""
+	if n.id != "" {
+		o.args[o.lane], o.args[o.lane+1], o.args[o.lane+2] = n.id, n.number, n.life.Milliseconds()
 	}
-	o.args[4], o.args[5], o.args[6] = n.id, n.number, n.life.Milliseconds()
 }
 
 // repeat sends the lane's operation, under its number, until its outcome is known or it is time to give up. If it returns an
@@ -69,7 +77,7 @@ func (n *lane) address(o operation) {
 func (l *ShardedList) repeat(ctx context.Context, giveUp time.Time, n *lane, o operation) (reply any, err error) {
 	n.address(o)
 	if n.id == "" {
-		return l.run(ctx, o.script, o.args[4:]...)
+		return l.send(ctx, o.script, o.args)
 	}
 	for attempt := 0; ; attempt++ {
 		reply, err = l.once(ctx, o)
@@ -85,18 +93,7 @@ func (l *ShardedList) repeat(ctx context.Context, giveUp time.Time, n *lane, o o
 
 // once makes one attempt at an operation, which go-redis does not repeat.
 func (l *ShardedList) once(ctx context.Context, o operation) (any, error) {
-	cmd := unrepeated{redis.NewCmd(ctx, o.args...)}
-	_ = l.rdb.Process(ctx, cmd)
-	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
-		args := slices.Clone(o.args)
-		args[0], args[1] = "eval", o.script.source
-		cmd = unrepeated{redis.NewCmd(ctx, args...)}
-		_ = l.rdb.Process(ctx, cmd)
-	}
-	if err := cmd.Err(); err != nil {
-		return nil, err // and not what there may be of a reply
-	}
-	return cmd.Val(), nil
+	return l.evaluate(ctx, o.script, o.args, true)
 }
 
 // learn notes what an attempt at the lane's operation told.
@@ -123,6 +120,33 @@ func (l *ShardedList) settleInBackground(n *lane, end side) {
 	ctx, cancel := context.WithTimeout(context.Background(), settleFor)
 	defer cancel()
 	_ = l.settle(ctx, n, end, pops.join(l, end, nil))
+}
+
+// edit carries out an operation that callers do not share, in a lane of its own.
+func (l *ShardedList) edit(ctx context.Context, o operation) (any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	giveUp := deadline(ctx)
+	if last := time.Now().Add(recordLife / 2); giveUp.After(last) {
+		giveUp = last
+	}
+	n := l.lanes.Get().(*lane)
+	n.number++
+	reply, err := l.repeat(ctx, giveUp, n, o)
+	if n.unsettled {
+		go l.settleEdit(n)
+		return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+	l.lanes.Put(n)
+	return reply, err
+}
+
+// settleEdit makes sure that an operation that was given up can no longer be carried out.
+func (l *ShardedList) settleEdit(n *lane) {
+	ctx, cancel := context.WithTimeout(context.Background(), settleFor)
+	defer cancel()
+	_, _ = l.repeat(ctx, deadline(ctx), n, l.operation(settleScript, 0))
 }
 
 // forget drops the result of the lane's last operation, which the client has, from its record. If it fails, the record expires.

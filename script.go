@@ -4,6 +4,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ var luaFiles embed.FS
 var (
 	pushScript   = loadScript("list", "lane", "push")
 	popScript    = loadScript("list", "lane", "pop")
+	settleScript = loadScript("list", "lane", "settle")
 	forgetScript = loadScript("list", "lane", "forget")
 	llenScript   = loadScript("list", "llen")
 	lindexScript = loadScript("list", "lindex")
@@ -55,9 +57,24 @@ const retryFor = 10 * time.Second
 // run executes a script on the list. A server that does not know the script is sent it; one that is for the moment unable
 // to run it (see isPassing) is asked again until the deadline of ctx.
 func (l *ShardedList) run(ctx context.Context, script *script, args ...any) (any, error) {
+	return l.send(ctx, script, scriptCall(script, l.scriptKeys, args))
+}
+
+// scriptCall is the EVALSHA of a script.
+func scriptCall(script *script, keys []string, args []any) []any {
+	call := make([]any, 0, 3+len(keys)+len(args))
+	call = append(call, "evalsha", script.Hash(), len(keys))
+	for _, key := range keys {
+		call = append(call, key)
+	}
+	return append(call, args...)
+}
+
+// send sends the EVALSHA of a script until the server can serve it.
+func (l *ShardedList) send(ctx context.Context, script *script, call []any) (any, error) {
 	giveUp := deadline(ctx)
 	for attempt := 0; ; attempt++ {
-		reply, err := script.Run(ctx, l.rdb, []string{l.keys.meta}, args...).Result()
+		reply, err := l.evaluate(ctx, script, call, false)
 		if err == nil || !isPassing(err) {
 			return reply, typed(err)
 		}
@@ -71,10 +88,34 @@ func (l *ShardedList) run(ctx context.Context, script *script, args ...any) (any
 	}
 }
 
-// unrepeated is a command that go-redis does not repeat.
-type unrepeated struct{ *redis.Cmd }
+// evaluate sends the EVALSHA of a script, and as EVAL to a server that does not know it.
+func (l *ShardedList) evaluate(ctx context.Context, script *script, call []any, once bool) (any, error) {
+	cmd := own{redis.NewCmd(ctx, call...), once}
+	_ = l.rdb.Process(ctx, cmd)
+	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+		cmd = own{redis.NewCmd(ctx, script.whole(call)...), once}
+		_ = l.rdb.Process(ctx, cmd)
+	}
+	if err := cmd.Err(); err != nil {
+		return nil, err // and not what there may be of a reply
+	}
+	return cmd.Val(), nil
+}
 
-func (unrepeated) NoRetry() bool { return true }
+// whole turns an EVALSHA of the script into an EVAL.
+func (s *script) whole(call []any) []any {
+	call = slices.Clone(call)
+	call[0], call[1] = "eval", s.source
+	return call
+}
+
+// own is a command of this package.
+type own struct {
+	*redis.Cmd
+	once bool // go-redis is not to repeat it
+}
+
+func (c own) NoRetry() bool { return c.once }
 
 // deadline is when to give up an operation.
 func deadline(ctx context.Context) time.Time {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
@@ -58,12 +59,16 @@ type ShardedList struct {
 	name string
 	keys keys
 
+	scriptKeys []string // the keys that scripts are given
+
 	forgetful bool // operations go through lanes without records
 
 	capacity atomic.Int64 // of a list that a push creates; 0 until it is known
 
 	lpush, rpush, lpop, rpop commits // the callers of each kind of operation
 	left, right              waiters // the callers blocked in BLPop and in BRPop
+
+	lanes sync.Pool // *lane, of operations that callers do not share
 }
 
 // Option changes how New sets up a list.
@@ -115,12 +120,14 @@ func New(rdb redis.UniversalClient, name string, opts ...Option) (*ShardedList, 
 			return nil, err
 		}
 	}
+	l.scriptKeys = []string{l.keys.meta}
 	l.lpush.init(l, left, pushes)
 	l.rpush.init(l, right, pushes)
 	l.lpop.init(l, left, pops)
 	l.rpop.init(l, right, pops)
 	l.left.init(l, left)
 	l.right.init(l, right)
+	l.lanes.New = func() any { return l.newLane() }
 	return l, nil
 }
 

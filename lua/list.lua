@@ -7,7 +7,8 @@
 --   armed        '1' when somebody waits on the bell; only ever set on an empty list
 --   lo, hi       ids that a Del left to unlink, those of live shards excepted
 --
--- KEYS[1] is meta. The other keys share its hash tag, so on a cluster they are on the same node, unless their slot
+-- KEYS[1] is meta. KEYS[2], where there is one, is a key that must hold nothing while the list is in use: the one that the
+-- list stands in for. The other keys share meta's hash tag, so on a cluster they are on the same node, unless their slot
 -- is moving: then a key may be away, and Redis answers an access to it with an error or, on the node that is
 -- receiving the slot, takes it for absent. Redis does not roll a script back. Hence the rule of all these scripts:
 -- read every key that will be written, and find every shard that must exist, before the first write.
@@ -18,10 +19,22 @@
 local META = KEYS[1]
 local PREFIX = string.sub(META, 1, -5) -- without 'meta'
 local BELL = PREFIX .. 'bell'
+local PLAIN = KEYS[2]
 local LAYOUT = '1'
 local IDLE_MS = 30000 -- how long the keys of an empty list may stay
 local SWEEP_STEP = 100 -- shards that an operation unlinks for an unfinished Del
 local UNPACK_MAX = 1000 -- values that Lua may unpack or join at once
+
+-- plain_problem is the error to reply with if the key that the list stands in for holds something.
+local function plain_problem()
+  local size = redis.pcall('LLEN', PLAIN)
+  if type(size) == 'table' then
+    return size
+  end
+  if size > 0 then
+    return redis.error_reply('PLAINLIST the key holds a plain list')
+  end
+end
 
 -- open reads meta. It returns the list's state, or nil and the error to reply with. A list that does not exist is empty.
 local function open()
@@ -31,6 +44,10 @@ local function open()
     local cap = tonumber(m[4]) or 0
     if cap < 1 and first <= last then
       return nil, redis.error_reply('BROKENLIST meta has the capacity ' .. cap)
+    end
+    local problem = PLAIN and first > last and plain_problem()
+    if problem then
+      return nil, problem
     end
     return { first = first, last = last, cap = cap, armed = m[5] == '1', lo = tonumber(m[6]), hi = tonumber(m[7]) }
   end
@@ -42,6 +59,10 @@ local function open()
   end
   if redis.call('EXISTS', META) == 1 then
     return nil, redis.error_reply('BADLAYOUT meta is a hash that belongs to no list')
+  end
+  local problem = PLAIN and plain_problem()
+  if problem then
+    return nil, problem
   end
   return { first = 0, last = -1, armed = false }
 end
