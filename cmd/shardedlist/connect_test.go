@@ -135,8 +135,10 @@ func TestCluster(t *testing.T) {
 func TestSentinel(t *testing.T) {
 	t.Parallel()
 	address := redistest.Shared(t, redistest.Sentinel).URL()
-	got := <-start(t.Context(), nil, "rpush", t.Name(), "a", "--redis", address)
-	assert.Equal(t, result{exitOK, "1\n", ""}, got)
+	for _, command := range [][]string{{"rpush", t.Name(), "a"}, {"del", t.Name()}} {
+		got := <-start(t.Context(), nil, append(command, "--redis", address)...)
+		assert.Equal(t, result{exitOK, "1\n", ""}, got)
+	}
 }
 
 func TestAddressFromTheEnvironment(t *testing.T) {

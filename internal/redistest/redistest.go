@@ -70,7 +70,12 @@ func Each(t *testing.T, test func(t *testing.T, server *Server)) {
 func Shared(t testing.TB, kind Kind) *Server {
 	t.Helper()
 	s := shared[kind]
-	s.once.Do(func() { s.server, s.err = open(kind, nil) })
+	s.once.Do(func() {
+		s.server, s.err = open(kind, nil)
+		if s.err == nil && kind == Embedded {
+			s.server.runClock()
+		}
+	})
 	check(t, kind, s.err)
 	return s.server
 }

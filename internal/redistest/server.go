@@ -22,6 +22,7 @@ type Server struct {
 	addrs []string
 
 	embedded  *miniredis.Miniredis // of Embedded only
+	stopClock func()               // of the shared one of those
 	processes []*process           // of all others
 
 	// settle waits until the processes of a Cluster or Sentinel work together.
@@ -147,6 +148,29 @@ func (s *Server) FastForward(d time.Duration) {
 	s.embedded.FastForward(d)
 }
 
+// runClock lets the clock of the embedded server go, until the server is closed:
+// without it, what many tests leave to expire would stay.
+func (s *Server) runClock() {
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	s.stopClock = func() {
+		close(stop)
+		<-stopped
+	}
+	go func() {
+		defer close(stopped)
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				s.FastForward(time.Second)
+			case <-stop:
+				return
+			}
+		}
+	}()
+}
+
 // Miniredis returns the embedded server, another one after each Restart, and
 // nil for other kinds.
 func (s *Server) Miniredis() *miniredis.Miniredis { return s.embedded }
@@ -231,6 +255,9 @@ func (s *Server) allRunning() bool {
 }
 
 func (s *Server) close() {
+	if s.stopClock != nil {
+		s.stopClock()
+	}
 	if s.embedded != nil {
 		s.embedded.Close()
 	}
