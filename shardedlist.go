@@ -147,13 +147,15 @@ func (l *ShardedList) Del(ctx context.Context) (existed bool, err error) {
 		return false, l.wrap("del", err)
 	}
 	flags := reply.([]any)
-	existed = flags[0] == int64(1)
-	for unswept := flags[1]; unswept == int64(1); {
-		if unswept, err = l.run(ctx, sweepScript); err != nil {
-			break // the list is deleted; others will sweep
-		}
+	l.sweepAll(ctx, flags[1])
+	return flags[0] == int64(1), nil
+}
+
+// sweepAll unlinks what an operation left, if it says that there is something. An error is of no matter: others will sweep.
+func (l *ShardedList) sweepAll(ctx context.Context, unswept any) {
+	for err := error(nil); err == nil && unswept == int64(1); {
+		unswept, err = l.run(ctx, sweepScript)
 	}
-	return existed, nil
 }
 
 // side is an end of the list, as the scripts spell it.

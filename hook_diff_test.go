@@ -1,0 +1,206 @@
+package shardedlist
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+var hookSequences = flag.Int("hook.sequences", 60, "sequences of commands that TestHookRepliesAsRedis compares, a server and capacity")
+
+// The same random commands, through the hook on keys that match and on plain keys of the same server, have the same replies,
+// value for value and error for error: commands alone, in pipelines and in transactions, well formed and not.
+func TestHookRepliesAsRedis(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster} {
+		for _, capacity := range []int{1, 2, 3, 512} {
+			t.Run(fmt.Sprintf("%s, capacity %d", kind, capacity), func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Shared(t, kind)
+				hooked := server.Client(t)
+				hooked.AddHook(NewHook(hooked, Match("*:sharded:*"), WithCapacity(capacity)))
+				plain := server.Client(t)
+				for seed := range uint64(*hookSequences) {
+					d := differential{t, hooked, plain, rand.New(rand.NewPCG(seed, uint64(capacity))), "{" + uuid.NewString() + "}", capacity, nil}
+					d.run()
+				}
+			})
+		}
+	}
+}
+
+type differential struct {
+	t        *testing.T
+	hooked   redis.UniversalClient
+	plain    redis.UniversalClient
+	random   *rand.Rand
+	tag      string
+	capacity int
+	log      []string
+}
+
+const differentialSteps = 40
+
+func (d *differential) run() {
+	defer func() {
+		if d.t.Failed() {
+			d.t.Logf("capacity %d:\n%s", d.capacity, strings.Join(d.log, "\n"))
+		}
+	}()
+	for range differentialSteps {
+		switch d.random.IntN(6) {
+		case 0:
+			d.together(false)
+		case 1:
+			d.together(true)
+		default:
+			command := d.command()
+			d.log = append(d.log, fmt.Sprintf("%q", fmt.Sprint(command...)))
+			want := replyOf(d.plain.Do(d.t.Context(), d.on("plain", command)...))
+			got := replyOf(d.hooked.Do(d.t.Context(), d.on("sharded", command)...))
+			require.Equal(d.t, want, got, "%q", fmt.Sprint(command...))
+		}
+	}
+	for _, key := range differentialKeys {
+		ctx := d.t.Context()
+		require.Equal(d.t,
+			replyOf(d.plain.Do(ctx, d.on("plain", []any{"lrange", key, 0, -1})...)),
+			replyOf(d.hooked.Do(ctx, d.on("sharded", []any{"lrange", key, 0, -1})...)))
+		list, err := New(d.plain, d.key("sharded", key))
+		require.NoError(d.t, err)
+		require.NoError(d.t, list.Check(ctx))
+		d.plain.Do(ctx, d.on("plain", []any{"del", key})...)
+		d.hooked.Do(ctx, d.on("sharded", []any{"del", key})...)
+	}
+}
+
+// together compares some commands in one pipeline.
+func (d *differential) together(atomic bool) {
+	ctx := d.t.Context()
+	plain, hooked := d.plain.Pipeline(), d.hooked.Pipeline()
+	if atomic {
+		plain, hooked = d.plain.TxPipeline(), d.hooked.TxPipeline()
+	}
+	d.log = append(d.log, fmt.Sprintf("together, atomic %v", atomic))
+	for range 1 + d.random.IntN(8) {
+		command := d.command()
+		d.log = append(d.log, fmt.Sprintf("  %q", fmt.Sprint(command...)))
+		plain.Do(ctx, d.on("plain", command)...)
+		hooked.Do(ctx, d.on("sharded", command)...)
+	}
+	want, wantErr := plain.Exec(ctx)
+	got, err := hooked.Exec(ctx)
+	for i := range want {
+		require.Equal(d.t, replyOf(want[i].(*redis.Cmd)), replyOf(got[i].(*redis.Cmd)), "%v", want[i])
+	}
+	assert.Equal(d.t, fmt.Sprint(wantErr), fmt.Sprint(err))
+}
+
+var differentialKeys = []string{"k1", "k2"}
+
+func (d *differential) key(kind, key string) string { return d.tag + ":" + kind + ":" + key }
+
+// on replaces the short names of keys by those of one kind.
+func (d *differential) on(kind string, command []any) []any {
+	command = append([]any(nil), command...)
+	for i, word := range command {
+		for _, key := range differentialKeys {
+			if word == key {
+				command[i] = d.key(kind, key)
+			}
+		}
+	}
+	return command
+}
+
+// replyOf is a command's reply and error in words.
+func replyOf(cmd *redis.Cmd) string {
+	reply, err := cmd.Result()
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	return fmt.Sprintf("%T %v", reply, reply)
+}
+
+func (d *differential) pick(words ...any) any { return words[d.random.IntN(len(words))] }
+
+func (d *differential) anyKey() any {
+	return differentialKeys[d.random.IntN(len(differentialKeys))]
+}
+
+// value is one of few, so that values recur.
+func (d *differential) value() any { return strconv.Itoa(d.random.IntN(6)) }
+
+// index is mostly of an element.
+func (d *differential) index() any {
+	if d.random.IntN(25) == 0 {
+		return d.pick("abc", "1.5", "", " 1", "+1", "01", "9223372036854775807", "-9223372036854775808", "9223372036854775808")
+	}
+	return d.random.IntN(2*d.capacity+12) - d.capacity - 6
+}
+
+func (d *differential) count() any {
+	if d.random.IntN(10) == 0 {
+		return d.pick("-1", "abc", "", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "0")
+	}
+	return d.random.IntN(d.capacity + 4)
+}
+
+func (d *differential) values(least, most int) []any {
+	values := make([]any, least+d.random.IntN(most-least+1))
+	for i := range values {
+		values[i] = d.value()
+	}
+	return values
+}
+
+// command is a random command on the keys of differentialKeys.
+func (d *differential) command() []any {
+	command := d.wellFormed()
+	switch d.random.IntN(40) {
+	case 0:
+		return command[:len(command)-1]
+	case 1:
+		return append(command, d.pick("more", "1", "0"))
+	}
+	return command
+}
+
+func (d *differential) wellFormed() []any {
+	k := d.anyKey()
+	switch d.random.IntN(20) {
+	case 0, 1, 2:
+		return append([]any{d.pick("lpush", "RPush"), k}, d.values(1, 3*min(d.capacity, 40))...)
+	case 3:
+		return []any{d.pick("rpush", "lpush"), k, d.value()}
+	case 4:
+		return []any{d.pick("lpop", "rpop"), k}
+	case 5:
+		return []any{d.pick("lpop", "rpop"), k, d.count()}
+	case 6:
+		return []any{"llen", k}
+	case 7:
+		return []any{"lindex", k, d.index()}
+	case 8:
+		return []any{"lrange", k, d.index(), d.index()}
+	case 9:
+		return append([]any{d.pick("del", "exists", "unlink", "touch")}, d.pick(k, "k1"), k)
+	case 10:
+		return []any{d.pick("type", "exists"), k}
+	case 11:
+		if d.random.IntN(4) == 0 {
+			return []any{"set", "other" + d.tag, d.value()}
+		}
+	}
+	return []any{"lrange", k, 0, -1}
+}

@@ -1,0 +1,136 @@
+package shardedlist
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// setReply fills a command with a reply as the server sends it: nil, an int64, a string, or a []any of such. It returns the
+// command's error.
+func setReply(cmd redis.Cmder, reply any, err error) error {
+	if err == nil && reply == nil {
+		err = redis.Nil
+	}
+	if err == nil && !setValue(cmd, reply) {
+		err = fmt.Errorf("shardedlist: a %T cannot hold a %T", cmd, reply)
+	}
+	err = asReplied(err)
+	cmd.SetErr(err)
+	return err
+}
+
+type setter[T any] interface{ SetVal(value T) }
+
+// setValue puts the reply into a command of the type that go-redis has for it.
+func setValue(cmd redis.Cmder, reply any) bool {
+	if cmd, ok := cmd.(setter[any]); ok {
+		cmd.SetVal(reply)
+		return true
+	}
+	switch reply := reply.(type) {
+	case int64:
+		return setInteger(cmd, reply)
+	case string:
+		cmd, ok := cmd.(setter[string])
+		if ok {
+			cmd.SetVal(reply)
+		}
+		return ok
+	case []any:
+		return setArray(cmd, reply)
+	}
+	return false
+}
+
+func setInteger(cmd redis.Cmder, reply int64) bool {
+	switch cmd := cmd.(type) {
+	case setter[int64]:
+		cmd.SetVal(reply)
+	case setter[bool]:
+		cmd.SetVal(reply == 1)
+	case *redis.DurationCmd:
+		unit := time.Second
+		if strings.HasPrefix(cmd.Name(), "p") {
+			unit = time.Millisecond
+		}
+		if reply < 0 { // -1 and -2, which go-redis leaves as they are
+			unit = 1
+		}
+		cmd.SetVal(time.Duration(reply) * unit)
+	default:
+		return false
+	}
+	return true
+}
+
+func setArray(cmd redis.Cmder, reply []any) bool {
+	switch cmd := cmd.(type) {
+	case setter[[]any]:
+		cmd.SetVal(reply)
+	case setter[[]string]:
+		cmd.SetVal(each[string](reply))
+	case setter[[]int64]:
+		cmd.SetVal(each[int64](reply))
+	case *redis.KeyValuesCmd:
+		cmd.SetVal(reply[0].(string), each[string](reply[1].([]any)))
+	default:
+		return false
+	}
+	return true
+}
+
+// each returns the values of an array that are all of one type.
+func each[T any](array []any) []T {
+	values := make([]T, len(array))
+	for i, value := range array {
+		values[i] = value.(T)
+	}
+	return values
+}
+
+// array is the opposite of each.
+func array[T any](values []T) []any {
+	array := make([]any, len(values))
+	for i, value := range values {
+		array[i] = value
+	}
+	return array
+}
+
+// replyError is an error as the server would reply with it.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+
+// RedisError marks it as one for go-redis.
+func (replyError) RedisError() {}
+
+const (
+	errSyntax     replyError = "ERR syntax error"
+	errNotInteger replyError = "ERR value is not an integer or out of range"
+	errWrongType  replyError = "WRONGTYPE Operation against a key holding the wrong kind of value"
+)
+
+// asReplied turns an error of a sharded list into the one that Redis has for it: without the words of this package around it,
+// and without what the server adds to an error that a script met.
+func asReplied(err error) error {
+	var replied redis.Error
+	if err == nil || err == redis.Nil || !errors.As(err, &replied) {
+		return err
+	}
+	text := replied.Error()
+	switch {
+	case strings.HasPrefix(text, "PLAINLIST"):
+		return ErrPlainList
+	case strings.Contains(text, string(errWrongType)):
+		return errWrongType
+	}
+	if at := strings.Index(text, " script: "); at > 0 {
+		return replyError(text[:at])
+	}
+	return replied
+}
