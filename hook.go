@@ -26,7 +26,8 @@ import (
 // which a plain list stands is refused with ErrPlainList, and one of another type with Redis's WRONGTYPE.
 //
 // rdb is the client, or the cluster, ring or failover client, on which the hook is installed. A Conn or Tx taken from it works as well;
-// its list commands outside a pipeline may take other connections.
+// its list commands outside a pipeline may take other connections. What go-redis makes without hooks, as WithTimeout does, needs
+// the hook added again.
 //
 // The error of a bad option is that of every command on a matching key.
 func NewHook(rdb redis.UniversalClient, match func(key string) bool, opts ...Option) redis.Hook {

@@ -8,10 +8,19 @@ import (
 )
 
 var (
-	oneKey  = keySpec{first: 1, last: 1}
-	twoKeys = keySpec{first: 1, last: 2}
-	allKeys = keySpec{first: 1, last: -1}
-	butLast = keySpec{first: 1, last: -2} // a timeout
+	oneKey    = keySpec{first: 1, last: 1}
+	twoKeys   = keySpec{first: 1, last: 2}
+	allKeys   = keySpec{first: 1, last: -1}
+	butLast   = keySpec{first: 1, last: -2} // a timeout
+	secondKey = keySpec{first: 2, last: 2}
+)
+
+// What to do instead of commands that a sharded list does not support.
+const (
+	noWatch  = "a transaction of list commands, or one command that moves elements, needs no WATCH"
+	noForm   = "read it with LRANGE and push what was read"
+	noSort   = "read it with LRANGE and sort what was read"
+	noScript = "a script sees the keys of the shards only: call the list commands from Go; a transaction of them is atomic"
 )
 
 // commands are those that the hook takes, by name.
@@ -30,6 +39,23 @@ var commands = map[string]*command{
 	"exists": {arity: -2, keys: allKeys, general: true, translate: translateExists},
 	"touch":  {arity: -2, keys: allKeys, general: true, translate: translateExists},
 	"type":   {arity: 2, keys: oneKey, general: true, translate: translateType},
+
+	"object": {arity: -2, keys: secondKey, general: true, translate: translateObject},
+	"memory": {arity: -2, keys: secondKey, general: true, translate: translateMemory},
+
+	"watch":      {arity: -2, keys: allKeys, instead: noWatch},
+	"dump":       {arity: 2, keys: oneKey, instead: noForm},
+	"restore":    {arity: -4, keys: oneKey, instead: noForm},
+	"move":       {arity: 3, keys: oneKey, instead: noForm},
+	"migrate":    {arity: -6, keys: allKeys, instead: noForm},
+	"sort":       {arity: -2, keys: allKeys, instead: noSort},
+	"sort_ro":    {arity: -2, keys: oneKey, instead: noSort},
+	"eval":       {arity: -3, keys: keySpec{number: 2}, instead: noScript},
+	"evalsha":    {arity: -3, keys: keySpec{number: 2}, instead: noScript},
+	"eval_ro":    {arity: -3, keys: keySpec{number: 2}, instead: noScript},
+	"evalsha_ro": {arity: -3, keys: keySpec{number: 2}, instead: noScript},
+	"fcall":      {arity: -3, keys: keySpec{number: 2}, instead: noScript},
+	"fcall_ro":   {arity: -3, keys: keySpec{number: 2}, instead: noScript},
 
 	"publish": nil, "spublish": nil, "echo": nil, "ping": nil, "keys": nil, // what they are given is no key
 }
@@ -257,4 +283,31 @@ func translateOther(ctx context.Context, c *invocation, lists []*ShardedList) (*
 		err = errWrongType
 	}
 	return nil, err
+}
+
+func translateObject(_ context.Context, c *invocation, lists []*ShardedList) (*translation, error) {
+	l := lists[0]
+	return &translation{
+		steps:  []step{{l, operation{script: objectScript, args: scriptCall(objectScript, l.scriptKeys[:1], []any{c.text(1)})}}},
+		plain:  c.args,
+		served: func(replies []any) bool { return replies[0] != nil },
+		reply: func(replies []any, plain any) (any, error) {
+			if replies[0] != nil {
+				return replies[0], nil
+			}
+			return plain, nil
+		},
+	}, nil
+}
+
+// translateMemory answers MEMORY USAGE as Info does, before the rest of a pipeline is sent.
+func translateMemory(ctx context.Context, c *invocation, lists []*ShardedList) (*translation, error) {
+	if !c.is(1, "usage") {
+		return nil, nil
+	}
+	info, err := lists[0].Info(ctx)
+	if err != nil || info.Length == 0 {
+		return nil, err
+	}
+	return &translation{reply: func([]any, any) (any, error) { return info.Bytes, nil }}, nil
 }

@@ -103,7 +103,7 @@ func (d *differential) together(atomic bool) {
 	for i := range want {
 		require.Equal(d.t, replyOf(want[i].(*redis.Cmd)), replyOf(got[i].(*redis.Cmd)), "%v", want[i])
 	}
-	assert.Equal(d.t, fmt.Sprint(wantErr), fmt.Sprint(err))
+	assert.Equal(d.t, wantErr == nil, err == nil, "%v, %v", wantErr, err)
 }
 
 var differentialKeys = []string{"k1", "k2"}

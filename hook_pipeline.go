@@ -1,6 +1,7 @@
 package shardedlist
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -43,9 +44,8 @@ func (h *hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*inv
 		for _, cmd := range p.failed {
 			cmd.SetErr(aborted)
 		}
-		return err
 	}
-	return firstError(cmds)
+	return cmp.Or(firstError(cmds[1:]), err)
 }
 
 // pipeline carries out commands that need not be atomic. Those that may wait divide it.
@@ -61,10 +61,8 @@ func (h *hook) pipeline(ctx context.Context, cmds []redis.Cmder, calls []*invoca
 		}
 		_ = p.add(ctx, cmd, calls[i])
 	}
-	if err := p.exec(ctx, next); err != nil && firstError(cmds) == nil {
-		return err
-	}
-	return firstError(cmds)
+	err := p.exec(ctx, next)
+	return cmp.Or(firstError(cmds), err)
 }
 
 func firstError(cmds []redis.Cmder) error {

@@ -26,6 +26,7 @@ var (
 	scanScript   = loadScript("list", "scan")
 	delScript    = loadScript("list", "del")
 	sweepScript  = loadScript("list", "sweep")
+	objectScript = loadScript("list", "object")
 	infoScript   = loadScript("list", "info")
 	checkScript  = loadScript("list", "check")
 

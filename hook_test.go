@@ -1,0 +1,223 @@
+package shardedlist
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+// hookedClient is a client with the hook, for keys under a prefix of its own.
+func hookedClient(t testing.TB, server *redistest.Server) (rdb redis.UniversalClient, prefix string) {
+	rdb, prefix = server.Client(t), "queue-"+uuid.NewString()+":"
+	rdb.AddHook(NewHook(rdb, Match(prefix+"*"), WithCapacity(3)))
+	return rdb, prefix
+}
+
+func TestHookLeavesOtherKeysAlone(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		rdb, prefix := hookedClient(t, server)
+		key := "not-" + prefix + "mail"
+		require.NoError(t, rdb.RPush(ctx, key, "a", "b").Err())
+		plain := server.Client(t)
+		assert.Equal(t, []string{"a", "b"}, plain.LRange(ctx, key, 0, -1).Val())
+		assert.Equal(t, int64(1), rdb.Del(ctx, key).Val())
+		assert.Zero(t, plain.Exists(ctx, key).Val())
+	})
+}
+
+func TestHookServesAllClientsOfARedisClient(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t, redistest.Redis)
+	ctx := t.Context()
+	rdb, prefix := hookedClient(t, server)
+	key := prefix + "mail"
+
+	conn := rdb.(*redis.Client).Conn()
+	defer conn.Close()
+	require.NoError(t, conn.RPush(ctx, key, 1).Err())
+	require.NoError(t, rdb.Watch(ctx, func(tx *redis.Tx) error {
+		_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			p.RPush(ctx, key, 2)
+			p.Incr(ctx, "n-"+key)
+			return nil
+		})
+		return err
+	}, "n-"+key))
+	require.NoError(t, rdb.Do(ctx, "RPUSH", key, 3).Err())
+	assert.Equal(t, []string{"1", "2", "3"}, rdb.LRange(ctx, key, 0, -1).Val())
+	assert.Equal(t, "none", server.Client(t).Type(ctx, key).Val(), "nothing is at the key itself")
+}
+
+// A pipeline and a transaction are each one round trip, whatever list commands are in them.
+func TestHookSendsPipelinesInOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis)
+	rdb, prefix := hookedClient(t, server)
+	ctx := t.Context()
+	trips := &roundTrips{}
+	rdb.AddHook(trips) // within the other: it sees what is sent
+	queue := func(p redis.Pipeliner) error {
+		for i := range 100 {
+			p.RPush(ctx, prefix+"a", i)
+		}
+		p.Set(ctx, "counter", 7, 0)
+		p.LPop(ctx, prefix+"a")
+		p.LPopCount(ctx, prefix+"a", 2)
+		p.LLen(ctx, prefix+"a")
+		p.Del(ctx, prefix+"a", "counter")
+		return nil
+	}
+	require.NoError(t, rdb.RPush(ctx, prefix+"b", 1).Err()) // asks for the capacity
+	for name, together := range map[string]func(context.Context, func(redis.Pipeliner) error) ([]redis.Cmder, error){
+		"pipeline": rdb.Pipelined, "transaction": rdb.TxPipelined,
+	} {
+		*trips = roundTrips{}
+		cmds, err := together(ctx, queue)
+		require.NoError(t, err, name)
+		assert.Equal(t, roundTrips{pipelines: 1}, *trips, name)
+		assert.Equal(t, int64(100), cmds[99].(*redis.IntCmd).Val())
+		assert.Equal(t, "0", cmds[101].(*redis.StringCmd).Val())
+		assert.Equal(t, []string{"1", "2"}, cmds[102].(*redis.StringSliceCmd).Val())
+		assert.Equal(t, int64(97), cmds[103].(*redis.IntCmd).Val())
+		assert.Equal(t, int64(2), cmds[104].(*redis.IntCmd).Val())
+	}
+}
+
+type roundTrips struct{ commands, pipelines int }
+
+// greets tells the commands that go-redis sends on a new connection.
+func greets(cmd redis.Cmder) bool { return cmd.Name() == "hello" || cmd.Name() == "client" }
+
+func (r *roundTrips) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r *roundTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if !greets(cmd) {
+			r.commands++
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (r *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if !greets(cmds[0]) {
+			r.pipelines++
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func TestHookRefusesWhatItCannotGive(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		rdb, prefix := hookedClient(t, server)
+		key := prefix + "mail"
+		require.NoError(t, rdb.RPush(ctx, key, "a").Err())
+		for _, command := range [][]any{
+			{"watch", key},
+			{"dump", key},
+			{"restore", key, 0, "x"},
+			{"move", key, 1},
+			{"migrate", "host", 1, key, 0, 100},
+			{"migrate", "host", 1, "", 0, 100, "KEYS", key},
+			{"sort", key},
+			{"sort", "other", "store", key},
+			{"sort_ro", key},
+			{"eval", "return redis.call('rpush', KEYS[1], 1)", 1, key},
+			{"eval", "return 1", 2, "other", key},
+			{"evalsha", "0000", 1, key},
+			{"fcall", "f", 1, key},
+		} {
+			err := rdb.Do(ctx, command...).Err()
+			assert.ErrorIs(t, err, ErrUnsupported, "%v", command)
+			_, err = rdb.Pipelined(ctx, func(p redis.Pipeliner) error { return p.Do(ctx, command...).Err() })
+			assert.ErrorIs(t, err, ErrUnsupported, "%v in a pipeline", command)
+			cmds, err := rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+				p.RPush(ctx, key, "b")
+				return p.Do(ctx, command...).Err()
+			})
+			assert.ErrorIs(t, err, ErrUnsupported, "%v in a transaction", command)
+			assert.ErrorIs(t, cmds[0].Err(), ErrUnsupported)
+		}
+		assert.Equal(t, []string{"a"}, rdb.LRange(ctx, key, 0, -1).Val())
+		assert.Equal(t, "none", server.Client(t).Type(ctx, key).Val())
+	})
+}
+
+func TestHookRefusesOtherTypesAsRedis(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		rdb, prefix := hookedClient(t, server)
+		plain := server.Client(t)
+
+		text := prefix + "text"
+		require.NoError(t, rdb.Set(ctx, text, "v", 0).Err(), "a key that matches may hold something else")
+		for _, err := range []error{
+			rdb.RPush(ctx, text, 1).Err(), rdb.LPop(ctx, text).Err(), rdb.LLen(ctx, text).Err(), rdb.LRange(ctx, text, 0, -1).Err(),
+		} {
+			assert.EqualError(t, err, "WRONGTYPE Operation against a key holding the wrong kind of value")
+		}
+		assert.Equal(t, "string", rdb.Type(ctx, text).Val())
+		assert.Equal(t, int64(1), rdb.Exists(ctx, text).Val())
+		assert.Equal(t, int64(1), rdb.Del(ctx, text).Val())
+		assert.Equal(t, int64(1), rdb.RPush(ctx, text, 1).Val())
+
+		for _, err := range []error{rdb.Get(ctx, text).Err(), rdb.Set(ctx, text, 1, 0).Err(), rdb.HSet(ctx, text, "f", 1).Err()} {
+			assert.EqualError(t, err, "WRONGTYPE Operation against a key holding the wrong kind of value")
+		}
+		assert.Zero(t, plain.Exists(ctx, text).Val())
+		require.NoError(t, rdb.Del(ctx, text).Err())
+	})
+}
+
+// A plain list at a key that matches is from before the hook, or from a client without it.
+func TestHookRefusesAPlainList(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		rdb, prefix := hookedClient(t, server)
+		plain, key := server.Client(t), prefix+"old"
+		require.NoError(t, plain.RPush(ctx, key, "a").Err())
+		_, pipelined := rdb.Pipelined(ctx, func(p redis.Pipeliner) error { return p.RPush(ctx, key, "b").Err() })
+		for _, err := range []error{rdb.RPush(ctx, key, "b").Err(), rdb.LPop(ctx, key).Err(), rdb.LLen(ctx, key).Err(), pipelined} {
+			assert.ErrorIs(t, err, ErrPlainList)
+		}
+		assert.Equal(t, []string{"a"}, plain.LRange(ctx, key, 0, -1).Val())
+		require.NoError(t, rdb.Del(ctx, key).Err())
+		assert.NoError(t, rdb.RPush(ctx, key, "b").Err())
+		require.NoError(t, rdb.Del(ctx, key).Err())
+	})
+}
+
+func TestGlobMatchesAsRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis)
+	rdb, ctx := server.Client(t), t.Context()
+	random := rand.New(rand.NewPCG(1, 2))
+	word := func(letters string, most int) string {
+		w := make([]byte, random.IntN(most))
+		for i := range w {
+			w[i] = letters[random.IntN(len(letters))]
+		}
+		return string(w)
+	}
+	for range 3000 {
+		key, pattern := word("abc-]^\\\xff", 6), word("abc-[]^*?\\\xff", 8)
+		require.NoError(t, rdb.Set(ctx, key, 1, 0).Err())
+		want := len(rdb.Keys(ctx, pattern).Val()) == 1
+		require.Equal(t, want, Match(pattern)(key), "pattern %q, key %q", pattern, key)
+		require.NoError(t, rdb.Del(ctx, key).Err())
+	}
+}

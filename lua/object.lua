@@ -1,0 +1,12 @@
+-- What OBJECT tells of the list: of its first shard.
+--
+-- KEYS  1 meta
+-- ARGV  1 the subcommand
+-- Reply that of OBJECT, or nil for an empty list
+-- Cost  O(1).
+
+local list, problem = open()
+if problem then
+  return problem
+end
+return not is_empty(list) and redis.call('OBJECT', ARGV[1], PREFIX .. list.first)
