@@ -160,7 +160,7 @@ func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) err
 		}
 		wire = part.prepare(ctx, wire, known)
 	}
-	if len(wire) == 0 {
+	if len(wire) == 0 || p.atomic && len(wire) == 2 { // which go-redis does not expect
 		return nil
 	}
 	err := next(ctx, wire)
