@@ -129,8 +129,11 @@ func replyOf(cmd *redis.Cmd) string {
 	if err != nil {
 		return "error: " + err.Error()
 	}
-	return fmt.Sprintf("%T %v", reply, reply)
+	return kinds.Replace(fmt.Sprintf("%T %v", reply, reply))
 }
+
+// kinds takes the difference between keys of the two kinds out of a reply.
+var kinds = strings.NewReplacer(":plain:", ":", ":sharded:", ":")
 
 func (d *differential) pick(words ...any) any { return words[d.random.IntN(len(words))] }
 
@@ -167,11 +170,14 @@ func (d *differential) values(least, most int) []any {
 // command is a random command on the keys of differentialKeys.
 func (d *differential) command() []any {
 	command := d.wellFormed()
+	if name := command[0]; name == "del" || name == "unlink" || name == "exists" || name == "touch" {
+		return command // another word is another key
+	}
 	switch d.random.IntN(40) {
 	case 0:
 		return command[:len(command)-1]
 	case 1:
-		return append(command, d.pick("more", "1", "0"))
+		return append(command, d.pick("k1", "more", "1", "0"))
 	}
 	return command
 }

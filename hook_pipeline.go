@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -40,13 +41,16 @@ func (h *hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*inv
 		}
 	}
 	err := p.exec(ctx, next)
-	if aborted := cmds[0].Err(); aborted != nil {
+	if i := slices.IndexFunc(cmds, isAborted); i >= 0 {
 		for _, cmd := range p.failed {
-			cmd.SetErr(aborted)
+			cmd.SetErr(cmds[i].Err())
 		}
 	}
 	return cmp.Or(firstError(cmds[1:]), err)
 }
+
+// isAborted tells whether the server discarded the command's transaction.
+func isAborted(cmd redis.Cmder) bool { return redis.HasErrorPrefix(cmd.Err(), "EXECABORT") }
 
 // pipeline carries out commands that need not be atomic. Those that may wait divide it.
 func (h *hook) pipeline(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook) error {
