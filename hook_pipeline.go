@@ -3,6 +3,7 @@ package shardedlist
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -49,8 +50,10 @@ func (h *hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*inv
 	return cmp.Or(firstError(cmds[1:]), err)
 }
 
-// isAborted tells whether the server discarded the command's transaction.
-func isAborted(cmd redis.Cmder) bool { return redis.HasErrorPrefix(cmd.Err(), "EXECABORT") }
+// isAborted tells whether a command's transaction was discarded, or never sent.
+func isAborted(cmd redis.Cmder) bool {
+	return redis.HasErrorPrefix(cmd.Err(), "EXECABORT") || errors.Is(cmd.Err(), redis.ErrCrossSlot)
+}
 
 // pipeline carries out commands that need not be atomic. Those that may wait divide it.
 func (h *hook) pipeline(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook) error {
