@@ -1,4 +1,4 @@
--- Unlinks some more of the shards that a Del left.
+-- Unlinks some more of the shards that a Del or LTrim left.
 --
 -- KEYS  1 meta
 -- Reply 1 if there is more to do, else 0
