@@ -74,7 +74,7 @@ func runModel(t testing.TB, clients []redis.UniversalClient, capacity int, tape 
 
 func (m *model) step(list *ShardedList, operation byte, count int, index int64) {
 	t, ctx := m.t, m.t.Context()
-	switch operation % 12 {
+	switch operation %= 12 + edits; operation {
 	case 0, 1:
 		values := m.fresh(count%3 + 1)
 		m.push(list.LPush, m.rdb.LPush, values)
@@ -119,7 +119,15 @@ func (m *model) step(list *ShardedList, operation byte, count int, index int64) 
 		require.NoError(t, err)
 		require.Equal(t, m.rdb.Del(ctx, m.plain).Val() == 1, existed)
 		m.values = nil
+	default:
+		m.edit(list, operation-12, count, index)
 	}
+	m.verify(list)
+}
+
+// verify compares the whole list.
+func (m *model) verify(list *ShardedList) {
+	t, ctx := m.t, m.t.Context()
 	length, err := list.LLen(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, len(m.values), length)

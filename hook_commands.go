@@ -30,6 +30,14 @@ var commands = map[string]*command{
 	"lpop":  {arity: -2, keys: oneKey, translate: joinPop(left), direct: popAlone(left)},
 	"rpop":  {arity: -2, keys: oneKey, translate: joinPop(right), direct: popAlone(right)},
 
+	"lpushx":  {arity: -3, keys: oneKey, translate: pushXOnto(left)},
+	"rpushx":  {arity: -3, keys: oneKey, translate: pushXOnto(right)},
+	"lset":    {arity: 4, keys: oneKey, translate: translateLSet},
+	"linsert": {arity: 5, keys: oneKey, translate: translateLInsert},
+	"lrem":    {arity: 4, keys: oneKey, translate: translateLRem},
+	"ltrim":   {arity: 4, keys: oneKey, translate: translateLTrim},
+	"lpos":    {arity: -3, keys: oneKey, translate: translateLPos},
+
 	"llen":   {arity: 2, keys: oneKey, translate: translateLLen},
 	"lindex": {arity: 3, keys: oneKey, translate: translateLIndex},
 	"lrange": {arity: 4, keys: oneKey, translate: translateLRange},
@@ -165,32 +173,106 @@ func translateLLen(_ context.Context, _ *invocation, lists []*ShardedList) (*tra
 
 func translateLIndex(_ context.Context, c *invocation, lists []*ShardedList) (*translation, error) {
 	index, err := c.integer(2)
-	if err != nil { // which Redis notices only if there is a list
-		return reading(lists[0], llenScript, func(length any) (any, error) {
-			if length == int64(0) {
-				return nil, nil
-			}
-			return nil, err
-		}), nil
+	if err != nil {
+		return errUnlessEmpty(lists[0], err, nil), nil
 	}
 	return reading(lists[0], lindexScript, same, clampIndex(index)), nil
+}
+
+// errUnlessEmpty is for a fault with an argument that Redis finds only if there is a list: an empty one has another error, or
+// gives nil.
+func errUnlessEmpty(l *ShardedList, fault, empty error) *translation {
+	return reading(l, llenScript, func(length any) (any, error) {
+		if length == int64(0) {
+			return nil, empty
+		}
+		return nil, fault
+	})
+}
+
+// writing is the translation of a command into one operation.
+func writing(l *ShardedList, o operation) *translation { return &translation{steps: []step{{l, o}}} }
+
+func pushXOnto(end side) func(context.Context, *invocation, []*ShardedList) (*translation, error) {
+	return func(_ context.Context, c *invocation, lists []*ShardedList) (*translation, error) {
+		values, err := encodeEach(c.args[2:])
+		if err != nil {
+			return nil, err
+		}
+		return writing(lists[0], lists[0].pushXOperation(end, values)), nil
+	}
+}
+
+func translateLSet(_ context.Context, c *invocation, lists []*ShardedList) (*translation, error) {
+	index, err := c.integer(2)
+	if err != nil {
+		return errUnlessEmpty(lists[0], err, errNoSuchKey), nil
+	}
+	values, err := encodeEach(c.args[3:])
+	if err != nil {
+		return nil, err
+	}
+	return writing(lists[0], lists[0].setOperation(clampIndex(index), values[0])), nil
+}
+
+func translateLInsert(_ context.Context, c *invocation, lists []*ShardedList) (*translation, error) {
+	if !c.is(2, "before") && !c.is(2, "after") {
+		return nil, errSyntax
+	}
+	values, err := encodeEach(c.args[3:])
+	if err != nil {
+		return nil, err
+	}
+	return writing(lists[0], lists[0].insertOperation(c.text(2), values[0], values[1])), nil
+}
+
+func translateLRem(_ context.Context, c *invocation, lists []*ShardedList) (*translation, error) {
+	count, err := c.integer(2)
+	if err != nil {
+		return nil, err
+	}
+	values, err := encodeEach(c.args[3:])
+	if err != nil {
+		return nil, err
+	}
+	return writing(lists[0], lists[0].remOperation(clampIndex(count), values[0])), nil
+}
+
+func translateLTrim(_ context.Context, c *invocation, lists []*ShardedList) (*translation, error) {
+	start, stop, err := c.span()
+	if err != nil {
+		return nil, err
+	}
+	t := writing(lists[0], lists[0].trimOperation(start, stop))
+	t.reply = func([]any, any) (any, error) { return "OK", nil }
+	t.after = func(ctx context.Context, replies []any) { lists[0].sweep(ctx, replies[0]) }
+	return t, nil
+}
+
+// translateLPos leaves the options to the script, which has the server judge them.
+func translateLPos(_ context.Context, c *invocation, lists []*ShardedList) (*translation, error) {
+	return reading(lists[0], lposScript, same, c.args[2:]...), nil
+}
+
+// span reads the indices from where and to where.
+func (c *invocation) span() (start, stop int64, err error) {
+	if start, err = c.integer(2); err == nil {
+		stop, err = c.integer(3)
+	}
+	return clampIndex(start), clampIndex(stop), err
 }
 
 // clampIndex makes an index small enough for Lua to count with.
 func clampIndex(index int64) int64 { return max(-maxListLength, min(index, maxListLength)) }
 
 func translateLRange(_ context.Context, c *invocation, lists []*ShardedList) (*translation, error) {
-	start, err := c.integer(2)
-	if err != nil {
-		return nil, err
-	}
-	stop, err := c.integer(3)
+	start, stop, err := c.span()
 	if err != nil {
 		return nil, err
 	}
 	return reading(lists[0], lrangeScript, func(reply any) (any, error) {
 		return array(flatten(reply.([]any))), nil
-	}, clampIndex(start), clampIndex(stop)), nil
+	}, start, stop), nil
 }
 
 // timeout reads a number of seconds.
@@ -256,7 +338,7 @@ func translateDel(_ context.Context, c *invocation, lists []*ShardedList) (*tran
 		reply: func(replies []any, plain any) (any, error) { return counted(existed(replies), plain) },
 		after: func(ctx context.Context, replies []any) {
 			for i, l := range lists {
-				l.sweepAll(ctx, replies[i].([]any)[1])
+				l.sweep(ctx, replies[i].([]any)[1])
 			}
 		},
 	}, nil

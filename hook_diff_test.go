@@ -184,7 +184,7 @@ func (d *differential) command() []any {
 
 func (d *differential) wellFormed() []any {
 	k := d.anyKey()
-	switch d.random.IntN(20) {
+	switch d.random.IntN(22) {
 	case 0, 1, 2:
 		return append([]any{d.pick("lpush", "RPush"), k}, d.values(1, 3*min(d.capacity, 40))...)
 	case 3:
@@ -203,6 +203,33 @@ func (d *differential) wellFormed() []any {
 		return append([]any{d.pick("del", "exists", "unlink", "touch")}, d.pick(k, "k1"), k)
 	case 10:
 		return []any{d.pick("type", "exists"), k}
+	case 12:
+		return append([]any{d.pick("lpushx", "rpushx"), k}, d.values(1, 3)...)
+	case 13:
+		index := d.index()
+		if text, malformed := index.(string); malformed && len(text) > 15 {
+			index = "1000000" // beyond 32 bits Valkey takes another index for it
+		}
+		return []any{"lset", k, index, d.value()}
+	case 14, 15:
+		return []any{"linsert", k, d.pick("before", "AFTER", "BEFORE", "after", "beside"), d.value(), d.value()}
+	case 16, 17:
+		count := d.pick(d.count(), 0, 1, -1, -2)
+		if count == "-9223372036854775808" {
+			count = 0 // an error in Valkey, not in Redis
+		}
+		return []any{"lrem", k, count, d.value()}
+	case 18:
+		if d.random.IntN(3) == 0 {
+			return []any{"ltrim", k, d.index(), d.index()}
+		}
+		return []any{"ltrim", k, d.pick(0, 1, 2), d.pick(-1, -2, -3)}
+	case 19, 20:
+		command := []any{"lpos", k, d.value()}
+		for range d.random.IntN(3) {
+			command = append(command, d.pick("rank", "count", "maxlen", "MAXLEN", "order"), d.pick(d.count(), 0, 1, 2, -1, -2))
+		}
+		return command
 	case 11:
 		if d.random.IntN(4) == 0 {
 			return []any{"set", "other" + d.tag, d.value()}

@@ -111,6 +111,7 @@ func (replyError) RedisError() {}
 
 const (
 	errSyntax     replyError = "ERR syntax error"
+	errNoSuchKey  replyError = "ERR no such key"
 	errNotInteger replyError = "ERR value is not an integer or out of range"
 	errWrongType  replyError = "WRONGTYPE Operation against a key holding the wrong kind of value"
 )

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -98,7 +99,15 @@ func (l *ShardedList) once(ctx context.Context, o operation) (any, error) {
 
 // learn notes what an attempt at the lane's operation told.
 func (n *lane) learn(failed bool, err error) {
-	n.unsettled = failed && n.id != "" && (n.unsettled || mayHaveActed(err))
+	n.unsettled = failed && n.id != "" && !isRefusal(err) && (n.unsettled || mayHaveActed(err))
+}
+
+// refusals are the errors that scripts remember as results, in Redis's words.
+var refusals = []string{"ERR no such key", "ERR index out of range", "ERR syntax error"}
+
+// isRefusal tells whether the error is an operation's result, which a repetition gives again.
+func isRefusal(err error) bool {
+	return isReply(err) && slices.Contains(refusals, err.Error())
 }
 
 // settle learns the outcome of the lane's last operation, if it is not known, by repeating it with nothing to do: what it did

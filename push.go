@@ -121,6 +121,10 @@ func (l *ShardedList) encode(ctx context.Context, values []any) ([]any, error) {
 	if len(values) == 0 {
 		return nil, ErrNoValues
 	}
+	return encodeEach(values)
+}
+
+func encodeEach(values []any) ([]any, error) {
 	var encoded []any // a copy, made when a value has to change: the slice is the caller's
 	for i, value := range values {
 		safe, err := encodeOne(value)

@@ -16,11 +16,7 @@ func (l *ShardedList) LLen(ctx context.Context) (int64, error) {
 }
 
 func (l *ShardedList) length(ctx context.Context) (int64, error) {
-	reply, err := l.run(ctx, llenScript)
-	if err != nil {
-		return 0, err
-	}
-	return reply.(int64), nil
+	return integer(l.run(ctx, llenScript))
 }
 
 // LIndex returns the element at a zero-based index, a negative one counting from the right end, where -1 is the last

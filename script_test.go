@@ -51,6 +51,23 @@ var operations = map[string]func(ctx context.Context, list *ShardedList) error{
 		return ignoreNil(err)
 	},
 	"del": func(ctx context.Context, list *ShardedList) error { _, err := list.Del(ctx); return err },
+	"lpushx": func(ctx context.Context, list *ShardedList) error {
+		_, err := list.LPushX(ctx, numbers(0, 3)...)
+		return err
+	},
+	"rpushx":  func(ctx context.Context, list *ShardedList) error { _, err := list.RPushX(ctx, "new"); return err },
+	"lset":    func(ctx context.Context, list *ShardedList) error { return ignoreRefusal(list.LSet(ctx, 2, "new")) },
+	"linsert": func(ctx context.Context, list *ShardedList) error { return insertAt(ctx, list, 1) },
+	"linsert to the right": func(ctx context.Context, list *ShardedList) error {
+		return insertAt(ctx, list, -2)
+	},
+	"lrem": func(ctx context.Context, list *ShardedList) error { return removeAt(ctx, list, 2) },
+	"lrem from the right": func(ctx context.Context, list *ShardedList) error {
+		return removeAt(ctx, list, -3)
+	},
+	"ltrim":         func(ctx context.Context, list *ShardedList) error { return list.LTrim(ctx, 1, -2) },
+	"ltrim to one":  func(ctx context.Context, list *ShardedList) error { return list.LTrim(ctx, 3, 3) },
+	"ltrim to none": func(ctx context.Context, list *ShardedList) error { return list.LTrim(ctx, 1, 0) },
 }
 
 // snapshot is the content of all keys of the list, wherever they are, but those that only wake consumers,

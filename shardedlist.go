@@ -22,7 +22,7 @@ var (
 	ErrCapacity = errors.New("shardedlist: the capacity is out of range")
 	// ErrNoValues is returned by a push without values.
 	ErrNoValues = errors.New("no values")
-	// ErrValue is returned by a push of a value that go-redis cannot encode.
+	// ErrValue is returned for a value that go-redis cannot encode.
 	ErrValue = errors.New("value cannot be encoded")
 	// ErrOutcomeUnknown is returned by a push that was given up before the server told whether it was carried out. It may have
 	// been, or still be; once the server answers again, and before anything else is pushed at that end through this ShardedList,
@@ -147,14 +147,15 @@ func (l *ShardedList) Del(ctx context.Context) (existed bool, err error) {
 		return false, l.wrap("del", err)
 	}
 	flags := reply.([]any)
-	l.sweepAll(ctx, flags[1])
+	l.sweep(ctx, flags[1])
 	return flags[0] == int64(1), nil
 }
 
-// sweepAll unlinks what an operation left, if it says that there is something. An error is of no matter: others will sweep.
-func (l *ShardedList) sweepAll(ctx context.Context, unswept any) {
-	for err := error(nil); err == nil && unswept == int64(1); {
-		unswept, err = l.run(ctx, sweepScript)
+// sweep unlinks the shards that an operation left outside the list, if its reply tells that there are any. If that is cut short,
+// others will go on.
+func (l *ShardedList) sweep(ctx context.Context, unswept any) {
+	for unswept == int64(1) {
+		unswept, _ = l.run(ctx, sweepScript)
 	}
 }
 

@@ -18,7 +18,11 @@ local function recall()
     local colon = string.find(record, ':', 1, true)
     local number = tonumber(string.sub(record, 1, colon - 1))
     if number == NUMBER then
-      return string.sub(record, colon + 1)
+      local result = string.sub(record, colon + 1)
+      if string.sub(result, 1, 1) == '!' then
+        return nil, redis.error_reply(string.sub(result, 2))
+      end
+      return result
     end
     if number > NUMBER then
       return nil, redis.error_reply('STALE operation ' .. NUMBER .. ' of a lane that is at ' .. number)
@@ -39,4 +43,11 @@ local function touch()
   if RECORD then
     redis.call('PEXPIRE', RECORD, ARGV[3])
   end
+end
+
+-- refuse is remember for an error that follows from what the list holds, and so is a result: a late copy must not succeed
+-- after it. It returns the error to reply with. The client has to know the text, see isRefusal in lane.go.
+local function refuse(text)
+  remember('!' .. text)
+  return redis.error_reply(text)
 end

@@ -20,9 +20,5 @@ end
 if index < 0 or index >= length then
   return false
 end
-local id = list.first
-if index >= head then
-  id = id + 1 + math.floor((index - head) / list.cap)
-  index = (index - head) % list.cap
-end
-return redis.call('LINDEX', PREFIX .. id, index) or missing(id)
+local id, offset = locate(list, head, index)
+return redis.call('LINDEX', PREFIX .. id, offset) or missing(id)

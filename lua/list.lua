@@ -5,7 +5,7 @@
 --   first, last  the ids of the end shards; first = last + 1 says the list is empty
 --   cap          elements in a full shard, fixed while the list is not empty
 --   armed        '1' when somebody waits on the bell; only ever set on an empty list
---   lo, hi       ids that a Del left to unlink, those of live shards excepted
+--   lo, hi       ids that a Del or LTrim left to unlink, those of live shards excepted
 --
 -- KEYS[1] is meta. KEYS[2], where there is one, is a key that must hold nothing while the list is in use: the one that the
 -- list stands in for. The other keys share meta's hash tag, so on a cluster they are on the same node, unless their slot
@@ -110,6 +110,32 @@ local function measure(list)
   return head, tail, head + tail + (list.last - list.first - 1) * list.cap
 end
 
+-- locate returns the id of the shard that holds an index, and the index within it, if the first shard holds head elements.
+local function locate(list, head, index)
+  if index < head then
+    return list.first, index
+  end
+  return list.first + 1 + math.floor((index - head) / list.cap), (index - head) % list.cap
+end
+
+-- beneath returns how many elements of a deleted list stand where a shard is to be made, or nil and the error if they may
+-- be on another node.
+local function beneath(list, id)
+  local stale = redis.call('LLEN', PREFIX .. id)
+  if list.lo and is_moving(redis.pcall('EXISTS', META, PREFIX .. id)) then
+    return nil, missing(id)
+  end
+  return stale
+end
+
+-- uncover cuts off stale elements, once others have been pushed to the left of them or to the right. They are not unlinked
+-- before: a key that goes while its slot is moving cannot come back.
+local function uncover(id, stale, left)
+  if stale > 0 then
+    redis.call('LTRIM', PREFIX .. id, left and 0 or stale, left and -1 - stale or -1)
+  end
+end
+
 -- bell_at_hand tells, before the first write, whether the bell can be rung. While the slot is moving, a bell that is not
 -- here may be on the other node, and one made here would stop the move. Nobody can begin to wait then, BLPOP fails as well;
 -- who waits already hears of it when the slot has moved, or when its slice ends.
@@ -138,7 +164,26 @@ local function arm(list)
   end
 end
 
--- sweep unlinks up to SWEEP_STEP shards that a Del left, none of them live, and keeps account of it in meta. Where the
+-- vacate notes that the list has lost its last element. The pointers go past whatever a Del left, so that new shards keep
+-- clear of it. Meta is deleted, unless the caller needs it.
+local function vacate(list, needed)
+  list.first = list.hi and list.hi + 1 or 0
+  list.last = list.first - 1
+  list.armed = false
+  if list.lo then
+    redis.call('HSET', META, 'first', list.first, 'last', list.last)
+  elseif not needed then
+    redis.call('DEL', META)
+  end
+end
+
+-- leave adds the ids of shards that the pointers leave to those that are to be swept. The caller writes them.
+local function leave(list, from, to)
+  list.lo = math.min(list.lo or from, from)
+  list.hi = math.max(list.hi or to, to)
+end
+
+-- sweep unlinks up to SWEEP_STEP shards that a Del or LTrim left, none of them live, and keeps account of it in meta. Where the
 -- slot is moving it stops: a shard that is away must not be taken for swept.
 local function sweep(list)
   if not list.lo then
@@ -178,4 +223,17 @@ local function sweep(list)
   else
     redis.call('DEL', META)
   end
+end
+
+-- discard takes all elements out of the list by moving the pointers, and sweeps. HDEL comes first because a full server lets it
+-- pass.
+local function discard(list)
+  -- An error if they are no lists, or not here. That one is missing is no reason to keep the rest.
+  redis.call('LLEN', PREFIX .. list.first)
+  redis.call('LLEN', PREFIX .. list.last)
+  leave(list, list.first, list.last)
+  list.first, list.last = list.hi + 1, list.hi
+  redis.call('HDEL', META, 'cap')
+  redis.call('HSET', META, 'first', list.first, 'last', list.last, 'lo', list.lo, 'hi', list.hi)
+  sweep(list)
 end

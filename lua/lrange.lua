@@ -26,11 +26,7 @@ end
 stop = math.min(stop, length - 1)
 
 local found = {}
-local id, offset = list.first, start -- the shard that holds index start, and where in it
-if start >= head then
-  id = list.first + 1 + math.floor((start - head) / list.cap)
-  offset = (start - head) % list.cap
-end
+local id, offset = locate(list, head, start)
 while start <= stop do
   local size = list.cap
   if id == list.first then

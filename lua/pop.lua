@@ -102,15 +102,7 @@ for i, take in ipairs(takes) do
   popped[i + 1] = redis.call(POP, PREFIX .. (near + (i - 1) * step), take)
 end
 if empties and not was_empty then
-  -- Past whatever a Del left, so that new shards keep clear of it.
-  list.first = list.hi and list.hi + 1 or 0
-  list.last = list.first - 1
-  list.armed = false
-  if list.lo then
-    redis.call('HSET', META, 'first', list.first, 'last', list.last)
-  elseif not must_arm then
-    redis.call('DEL', META)
-  end
+  vacate(list, must_arm)
 elseif at ~= near then
   redis.call('HSET', META, left and 'first' or 'last', at)
 end

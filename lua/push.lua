@@ -1,9 +1,10 @@
--- Pushes values onto one end, all of them or none, as LPUSH and RPUSH do.
+-- Pushes values onto one end, all of them or none, as LPUSH and RPUSH do; or only if the list has elements, as LPUSHX and
+-- RPUSHX do.
 --
 -- KEYS  1 meta
--- ARGV  1 to 3 see lane.lua, 4 'L' or 'R', 5 the capacity if this push creates the list, 6… the values; with none, the
---       operation counts as done, and earlier copies of it can do nothing any more
--- Reply the length of the list, or an error that left everything as it was
+-- ARGV  1 to 3 see lane.lua, 4 'L' or 'R', 5 the capacity if this push creates the list, '' if it must not, 6… the values;
+--       with none, the operation counts as done, and earlier copies of it can do nothing any more
+-- Reply the length of the list, 0 if it was not to be created, or an error that left everything as it was
 -- Cost  O(values). A value that fits its shard takes three calls, two while the list is one shard, and its record two.
 --
 -- Safe because every key is read before the first write, and because that write may grow the data set, so that a full
@@ -55,6 +56,11 @@ local cap = list.cap
 local room = 0
 if was_empty then
   cap = tonumber(ARGV[5])
+  if not cap then
+    sweep(list)
+    remember(0)
+    return 0
+  end
 else
   room = cap - (left and head or tail)
   if room < 0 then
@@ -67,9 +73,9 @@ local made = math.max(0, math.ceil((count - room) / cap))
 local stale = {} -- by id, how many elements of a deleted list stand there
 for i = 1, made do
   local id = near + i * step
-  stale[id] = redis.call('LLEN', PREFIX .. id)
-  if list.lo and is_moving(redis.pcall('EXISTS', META, PREFIX .. id)) then
-    return missing(id) -- a stale shard of that id may still be on another node
+  stale[id], problem = beneath(list, id)
+  if problem then
+    return problem
   end
 end
 local must_ring = list.armed and made > 0 and bell_at_hand()
@@ -87,9 +93,7 @@ for i = 0, made do
   for k = from, to, UNPACK_MAX do
     redis.call(PUSH, PREFIX .. id, unpack(ARGV, k, math.min(to, k + UNPACK_MAX - 1)))
   end
-  if (stale[id] or 0) > 0 then -- not unlinked before: a key that goes while its slot is moving cannot come back
-    redis.call('LTRIM', PREFIX .. id, left and 0 or stale[id], left and -1 - stale[id] or -1)
-  end
+  uncover(id, stale[id] or 0, left)
   from = to + 1
 end
 if was_empty and made > 0 then
