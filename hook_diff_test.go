@@ -227,7 +227,7 @@ func (d *differential) wellFormed() []any {
 	case 19, 20:
 		command := []any{"lpos", k, d.value()}
 		for range d.random.IntN(3) {
-			command = append(command, d.pick("rank", "count", "maxlen", "MAXLEN", "order"), d.pick(d.count(), 0, 1, 2, -1, -2))
+			command = append(command, d.pick("rank", "count", "maxlen", "MAXLEN", "order"), d.pick(0, 1, 2, 3, -1, -2, -3, "abc", ""))
 		}
 		return command
 	case 11:

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -42,17 +41,12 @@ func (h *hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*inv
 		}
 	}
 	err := p.exec(ctx, next)
-	if i := slices.IndexFunc(cmds, isAborted); i >= 0 {
+	if aborted := p.aborted(); aborted != nil {
 		for _, cmd := range p.failed {
-			cmd.SetErr(cmds[i].Err())
+			cmd.SetErr(aborted)
 		}
 	}
 	return cmp.Or(firstError(cmds[1:]), err)
-}
-
-// isAborted tells whether a command's transaction was discarded, or never sent.
-func isAborted(cmd redis.Cmder) bool {
-	return redis.HasErrorPrefix(cmd.Err(), "EXECABORT") || errors.Is(cmd.Err(), redis.ErrCrossSlot)
 }
 
 // pipeline carries out commands that need not be atomic. Those that may wait divide it.
@@ -97,6 +91,19 @@ type part struct {
 	sent        []own        // a script for each step
 	lanes       []*lane      // those of the steps
 	plain       own
+}
+
+// aborted is the error of the transaction's other commands if one that was sent has kept it from being carried out.
+func (p *pipeline) aborted() error {
+	for _, part := range p.parts {
+		switch err := part.cmds[0].Err(); {
+		case redis.HasErrorPrefix(err, "EXECABORT"), errors.Is(err, redis.ErrCrossSlot):
+			return err
+		case redis.HasErrorPrefix(err, "ERR wrong number of arguments"):
+			return errAborted
+		}
+	}
+	return nil
 }
 
 // add appends a command. One that cannot be sent gets its error, which add returns.

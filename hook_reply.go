@@ -113,6 +113,7 @@ const (
 	errSyntax     replyError = "ERR syntax error"
 	errNoSuchKey  replyError = "ERR no such key"
 	errNotInteger replyError = "ERR value is not an integer or out of range"
+	errAborted    replyError = "EXECABORT Transaction discarded because of previous errors."
 	errWrongType  replyError = "WRONGTYPE Operation against a key holding the wrong kind of value"
 )
 
