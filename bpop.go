@@ -55,9 +55,8 @@ const (
 // bell. That is one pipeline, BLPOP and the pop behind it, which runs on the server the moment the BLPOP ends.
 type waiters struct {
 	// Fixed by init.
-	list     *ShardedList
-	end      side
-	maxSlice time.Duration // how long one BLPOP on the bell lasts at most
+	list *ShardedList
+	end  side
 
 	// Of the goroutine that serves.
 	lane  *lane
@@ -96,7 +95,7 @@ func (w *waiter) settle(value string, err error) {
 }
 
 func (q *waiters) init(l *ShardedList, end side) {
-	q.list, q.end, q.maxSlice, q.lane = l, end, maxSlice, l.newLane()
+	q.list, q.end, q.lane = l, end, l.newLane()
 }
 
 // pop waits for an element.
@@ -245,18 +244,27 @@ func (q *waiters) begin(armed bool) (round, bool) {
 	return round{q.asked, q.release, q.slice()}, true
 }
 
-// slice is how long the next BLPOP may last: until the first caller's time is up, and well within the time after which
-// go-redis takes the connection for dead.
+// slice is how long the next BLPOP may last, given the first caller's time is to be kept.
 func (q *waiters) slice() time.Duration {
-	slice := q.maxSlice
-	if timeout := readTimeout(q.list.rdb); timeout > 0 {
+	var first time.Time
+	for e := q.waiting.Front(); e != nil; e = e.Next() {
+		deadline := e.Value.(*waiter).deadline
+		if first.IsZero() || !deadline.IsZero() && deadline.Before(first) {
+			first = deadline
+		}
+	}
+	return q.list.sliceUntil(first)
+}
+
+// sliceUntil is how long a BLPOP on a bell may last: until the deadline, if there is one, and well within the time after which
+// go-redis takes the connection for dead.
+func (l *ShardedList) sliceUntil(deadline time.Time) time.Duration {
+	slice := l.maxSlice
+	if timeout := readTimeout(l.rdb); timeout > 0 {
 		slice = min(slice, timeout/2)
 	}
-	now := time.Now()
-	for e := q.waiting.Front(); e != nil; e = e.Next() {
-		if deadline := e.Value.(*waiter).deadline; !deadline.IsZero() {
-			slice = min(slice, deadline.Sub(now))
-		}
+	if !deadline.IsZero() {
+		slice = min(slice, time.Until(deadline))
 	}
 	return max(slice, time.Millisecond) // BLPOP takes 0 for ever
 }
@@ -283,7 +291,8 @@ func (q *waiters) take(r round) (values []string, repeated bool, err error) {
 	var reply any
 	if r.release == "" {
 		reply, err = q.list.repeat(ctx, deadline(ctx), n, q.list.popOperation(q.end, r.ask, waitFirst, ""))
-	} else if reply, err = q.block(ctx, r); reply == nil && !isReply(err) {
+	} else if reply, err = q.list.block(ctx, []string{q.list.keys.bell}, r.release, r.slice, n,
+		q.list.popOperation(q.end, r.ask, waitWoken, r.release)); reply == nil && !isReply(err) {
 		n.learn(true, err)
 		reply, err = q.list.repeat(ctx, deadline(ctx), n, q.list.popOperation(q.end, r.ask, waitFirst, ""))
 	}
@@ -298,23 +307,27 @@ func (q *waiters) take(r round) (values []string, repeated bool, err error) {
 	return values, repeated, err
 }
 
-// block sends the pipeline: BLPOP on the bell and on the release key, and the pop behind it. They are not repeated by go-redis,
-// which repeats a whole pipeline if the first command fails, though the second may have popped.
-func (q *waiters) block(ctx context.Context, r round) (any, error) {
-	o := q.list.popOperation(q.end, r.ask, waitWoken, r.release)
-	q.lane.address(o)
-	seconds := strconv.FormatFloat(r.slice.Seconds(), 'f', 3, 64)
-	wait := own{redis.NewCmd(ctx, "blpop", q.list.keys.bell, r.release, seconds), true}
-	pop := own{redis.NewCmd(ctx, o.args...), true}
+// block sends the lane's operation behind a BLPOP on the bells and on the key that releases it, in one pipeline. They are not
+// repeated by go-redis, which repeats a whole pipeline if the first command fails, though the second may have acted.
+func (l *ShardedList) block(ctx context.Context, bells []string, release string, slice time.Duration, n *lane, o operation) (any, error) {
+	n.address(o)
+	args := make([]any, 0, 3+len(bells))
+	args = append(args, "blpop")
+	for _, bell := range bells {
+		args = append(args, bell)
+	}
+	args = append(args, release, strconv.FormatFloat(slice.Seconds(), 'f', 3, 64))
+	wait := own{redis.NewCmd(ctx, args...), true}
+	then := own{redis.NewCmd(ctx, o.args...), true}
 
-	pipe := q.list.rdb.Pipeline()
+	pipe := l.rdb.Pipeline()
 	_ = pipe.Process(ctx, wait)
-	_ = pipe.Process(ctx, pop)
+	_ = pipe.Process(ctx, then)
 	_, _ = pipe.Exec(ctx) // each command has its own error
 
-	reply, err := pop.Result()
+	reply, err := then.Result()
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		reply, err = q.list.once(ctx, o)
+		reply, err = l.once(ctx, o)
 	}
 	if err != nil {
 		return nil, err // and not what there may be of a reply
@@ -361,7 +374,7 @@ func (q *waiters) hand(r round, values []string, foundEmpty bool, f failures) (s
 		w.sawEmpty = w.sawEmpty || w.member && foundEmpty
 		w.member = false
 		switch {
-		case f.endsWaitOf(w, now):
+		case f.endsWait(w.patient, w.joined, now):
 			w.settle("", typed(f.err))
 			q.waiting.Remove(e)
 		case w.sawEmpty && !w.deadline.IsZero() && !w.deadline.After(now):
@@ -410,16 +423,16 @@ func (f *failures) count(err error) (pause time.Duration) {
 	return backoff(f.number)
 }
 
-// endsWaitOf tells whether a caller is to get the error: at once if it is final, and if it may pass, when it has lasted for
-// longer than the caller bears with it.
-func (f *failures) endsWaitOf(w *waiter, now time.Time) bool {
+// endsWait tells whether a caller is to get the error: at once if it is final, and if it may pass, when it has lasted for
+// longer than the caller bears with it. A patient one, whose context has a deadline, does so until then.
+func (f *failures) endsWait(patient bool, joined, now time.Time) bool {
 	switch {
 	case f.err == nil:
 		return false
 	case !isPassing(f.err):
 		return true
-	case w.patient:
+	case patient:
 		return false // the context will
 	}
-	return now.Sub(f.since) > retryFor && now.Sub(w.joined) > retryFor
+	return now.Sub(f.since) > retryFor && now.Sub(joined) > retryFor
 }

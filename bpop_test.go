@@ -261,7 +261,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		var group sync.WaitGroup
 		for range processes {
 			consumer := openList(t, server.Client(t, longSlices), name)
-			consumer.left.maxSlice = 10 * time.Minute // the end of a slice would hide that a wake-up was lost
+			consumer.maxSlice = 10 * time.Minute // the end of a slice would hide that a wake-up was lost
 			for range 3 {
 				group.Go(func() {
 					for {

@@ -29,6 +29,7 @@ type command struct {
 type keySpec struct {
 	first, last int // last counts from the end if negative
 	number      int // the position of the number of keys, which stand behind it; then first and last do not count
+	behind      int // words that there must be behind those
 }
 
 // translation is a command in scripts.
@@ -119,7 +120,7 @@ func (c *invocation) keys() func(yield func(int) bool) {
 	}
 	if at := c.command.keys.number; at > 0 {
 		number, err := c.integer(at)
-		if err != nil || number < 0 || number > int64(len(c.args)-at-1) {
+		if err != nil || number < 0 || number > int64(len(c.args)-at-1-c.command.keys.behind) {
 			number = 0
 		}
 		first, last = at+1, at+int(number)

@@ -30,6 +30,17 @@ var commands = map[string]*command{
 	"lpop":  {arity: -2, keys: oneKey, translate: joinPop(left), direct: popAlone(left)},
 	"rpop":  {arity: -2, keys: oneKey, translate: joinPop(right), direct: popAlone(right)},
 
+	"rpoplpush":  {arity: 3, keys: twoKeys, translate: runErrand(rpoplpush)},
+	"lmove":      {arity: 5, keys: twoKeys, translate: runErrand(lmove)},
+	"lmovem":     {arity: -5, keys: twoKeys, translate: runErrand(lmovem)},
+	"lmpop":      {arity: -4, keys: keySpec{number: 1, behind: 1}, translate: runErrand(lmpop)},
+	"blpop":      {arity: -3, keys: butLast, blocks: true, translate: runErrand(blpop("LEFT")), direct: awaitErrand(blpop("LEFT"))},
+	"brpop":      {arity: -3, keys: butLast, blocks: true, translate: runErrand(blpop("RIGHT")), direct: awaitErrand(blpop("RIGHT"))},
+	"brpoplpush": {arity: 4, keys: twoKeys, blocks: true, translate: runErrand(brpoplpush), direct: awaitErrand(brpoplpush)},
+	"blmove":     {arity: 6, keys: twoKeys, blocks: true, translate: runErrand(blmove), direct: awaitErrand(blmove)},
+	"blmovem":    {arity: -6, keys: twoKeys, blocks: true, translate: runErrand(blmovem), direct: awaitErrand(blmovem)},
+	"blmpop":     {arity: -5, keys: keySpec{number: 2, behind: 1}, blocks: true, translate: runErrand(blmpop), direct: awaitErrand(blmpop)},
+
 	"lpushx":  {arity: -3, keys: oneKey, translate: pushXOnto(left)},
 	"rpushx":  {arity: -3, keys: oneKey, translate: pushXOnto(right)},
 	"lset":    {arity: 4, keys: oneKey, translate: translateLSet},

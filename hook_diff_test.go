@@ -159,6 +159,13 @@ func (d *differential) count() any {
 	return d.random.IntN(d.capacity + 4)
 }
 
+func (d *differential) timeout() any {
+	if d.random.IntN(6) == 0 {
+		return d.pick("abc", "-1", "", " 1")
+	}
+	return "0.001"
+}
+
 func (d *differential) values(least, most int) []any {
 	values := make([]any, least+d.random.IntN(most-least+1))
 	for i := range values {
@@ -170,7 +177,8 @@ func (d *differential) values(least, most int) []any {
 // command is a random command on the keys of differentialKeys.
 func (d *differential) command() []any {
 	command := d.wellFormed()
-	if name := command[0]; name == "del" || name == "unlink" || name == "exists" || name == "touch" {
+	switch command[0] {
+	case "del", "unlink", "exists", "touch", "blpop", "brpop":
 		return command // another word is another key
 	}
 	switch d.random.IntN(40) {
@@ -184,7 +192,7 @@ func (d *differential) command() []any {
 
 func (d *differential) wellFormed() []any {
 	k := d.anyKey()
-	switch d.random.IntN(22) {
+	switch d.random.IntN(27) {
 	case 0, 1, 2:
 		return append([]any{d.pick("lpush", "RPush"), k}, d.values(1, 3*min(d.capacity, 40))...)
 	case 3:
@@ -230,6 +238,30 @@ func (d *differential) wellFormed() []any {
 			command = append(command, d.pick("rank", "count", "maxlen", "MAXLEN", "order"), d.pick(0, 1, 2, 3, -1, -2, -3, "abc", ""))
 		}
 		return command
+	case 22:
+		return []any{"rpoplpush", k, d.anyKey()}
+	case 23:
+		return []any{d.pick("lmove", "LMOVE"), k, d.anyKey(), d.pick("left", "RIGHT", "Left", "up"), d.pick("left", "right")}
+	case 24:
+		command := []any{"lmpop", 2, k, "k2", d.pick("left", "right", "up")}
+		if d.random.IntN(2) == 0 {
+			command[1], command = 1, append(command[:3], command[4:]...)
+		}
+		if d.random.IntN(2) == 0 {
+			command = append(command, d.pick("count", "COUNT", "counts"), d.count())
+		}
+		return command
+	case 25:
+		return []any{d.pick("blpop", "brpop"), k, d.anyKey(), d.timeout()}
+	case 26:
+		switch d.random.IntN(3) {
+		case 0:
+			return []any{"brpoplpush", k, d.anyKey(), d.timeout()}
+		case 1:
+			return []any{"blmove", k, d.anyKey(), "left", "right", d.timeout()}
+		default:
+			return []any{"blmpop", d.timeout(), 1, k, "left", "count", 2}
+		}
 	case 11:
 		if d.random.IntN(4) == 0 {
 			return []any{"set", "other" + d.tag, d.value()}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -53,7 +52,7 @@ func (h *hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*inv
 func (h *hook) pipeline(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook) error {
 	p := pipeline{hook: h}
 	for i, cmd := range cmds {
-		if c := calls[i]; c != nil && c.command.blocks {
+		if c := calls[i]; c != nil && c.command.blocks && !c.tooLong() {
 			_ = p.exec(ctx, next) // each command has its own error
 			reply, err := h.alone(ctx, c)
 			_ = setReply(cmd, reply, err)
@@ -196,7 +195,15 @@ type scriptAt struct {
 // commands behind it would be carried out all the same.
 func (p *part) prepare(ctx context.Context, wire []redis.Cmder, known map[scriptAt]bool) []redis.Cmder {
 	if j := p.translation.joined; j != nil {
-		p.translation.steps = []step{{j.list, j.kind.join(j.list, j.end, p.requests())}}
+		o := j.kind.join(j.list, j.end, p.requests())
+		if j.kind == &pops {
+			o.nothing = func() operation { return j.kind.join(j.list, j.end, nil) }
+			o.giveBack = func(reply any) {
+				popped, _ := elements(reply)
+				j.list.putBack(j.end, popped)
+			}
+		}
+		p.translation.steps = []step{{j.list, o}}
 	}
 	for _, s := range p.translation.steps {
 		var n *lane
@@ -280,17 +287,5 @@ func (p *part) settle(ctx context.Context, i int, atomic bool) (any, error) {
 	if again {
 		reply, err = s.list.repeat(ctx, deadline(ctx), n, s.op)
 	}
-	if n.unsettled {
-		if j := p.translation.joined; j != nil {
-			go s.list.settleInBackground(n, j.end)
-		} else {
-			go s.list.settleEdit(n)
-		}
-		return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
-	}
-	if isLarge(reply) {
-		go s.list.forget(*n)
-	}
-	s.list.lanes.Put(n)
-	return reply, typed(err)
+	return reply, typed(s.list.endEdit(n, s.op, reply, err))
 }

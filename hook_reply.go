@@ -101,16 +101,7 @@ func array[T any](values []T) []any {
 	return array
 }
 
-// replyError is an error as the server would reply with it.
-type replyError string
-
-func (e replyError) Error() string { return string(e) }
-
-// RedisError marks it as one for go-redis.
-func (replyError) RedisError() {}
-
 const (
-	errSyntax     replyError = "ERR syntax error"
 	errNoSuchKey  replyError = "ERR no such key"
 	errNotInteger replyError = "ERR value is not an integer or out of range"
 	errAborted    replyError = "EXECABORT Transaction discarded because of previous errors."

@@ -55,16 +55,20 @@ func hasHashTag(key string) bool {
 	return strings.Index(rest, "}") > 0
 }
 
-// slot is the cluster slot of a key whose hash tag, if any, has been found: CRC16 (XMODEM) modulo 16384, as the cluster
-// specification defines it.
-func (k keys) slot() int {
-	tag := k.prefix
-	if hasHashTag(tag) {
-		_, tag, _ = strings.Cut(tag, "{")
-		tag, _, _ = strings.Cut(tag, "}")
+// tag is what Redis Cluster hashes of the keys.
+func (k keys) tag() string {
+	if !hasHashTag(k.prefix) {
+		return k.prefix
 	}
+	_, rest, _ := strings.Cut(k.prefix, "{")
+	tag, _, _ := strings.Cut(rest, "}")
+	return tag
+}
+
+// slot is the cluster slot of the keys: CRC16 (XMODEM) of their tag modulo 16384, as the cluster specification defines it.
+func (k keys) slot() int {
 	var crc uint16
-	for _, b := range []byte(tag) {
+	for _, b := range []byte(k.tag()) {
 		crc ^= uint16(b) << 8
 		for range 8 {
 			carry := crc & 0x8000

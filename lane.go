@@ -46,6 +46,10 @@ type operation struct {
 	script *script
 	args   []any // of EVALSHA: the script, its keys, the lane, and what the script takes
 	lane   int   // where in args the lane stands
+
+	// Of an operation that edit is to settle in a way of its own.
+	nothing  func() operation // the same with nothing to do, whose reply tells what has been done
+	giveBack func(reply any)  // takes care of the elements that it took for a caller who has gone
 }
 
 const laneSize = 3
@@ -62,7 +66,7 @@ func newOperation(script *script, keys []string, size int) operation {
 	for i, key := range keys {
 		args[3+i] = key
 	}
-	return operation{script, args, lane}
+	return operation{script: script, args: args, lane: lane}
 }
 
 // address writes the lane and its number into the operation's arguments.
@@ -136,26 +140,49 @@ func (l *ShardedList) edit(ctx context.Context, o operation) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	giveUp := deadline(ctx)
-	if last := time.Now().Add(recordLife / 2); giveUp.After(last) {
-		giveUp = last
-	}
 	n := l.lanes.Get().(*lane)
 	n.number++
-	reply, err := l.repeat(ctx, giveUp, n, o)
-	if n.unsettled {
-		go l.settleEdit(n)
-		return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
-	}
-	l.lanes.Put(n)
-	return reply, err
+	reply, err := l.repeat(ctx, editUntil(ctx), n, o)
+	return reply, l.endEdit(n, o, reply, err)
 }
 
-// settleEdit makes sure that an operation that was given up can no longer be carried out.
-func (l *ShardedList) settleEdit(n *lane) {
+// editUntil is when to give up an operation that is about to get its number.
+func editUntil(ctx context.Context) time.Time {
+	giveUp := deadline(ctx)
+	if last := time.Now().Add(recordLife / 2); giveUp.After(last) {
+		return last
+	}
+	return giveUp
+}
+
+// endEdit takes back the lane of an operation that is done or given up, and returns the error for its caller.
+func (l *ShardedList) endEdit(n *lane, o operation, reply any, err error) error {
+	if n.unsettled {
+		go l.settleEdit(n, o)
+		if o.giveBack == nil {
+			err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+		}
+		return err
+	}
+	if isLarge(reply) {
+		go l.forget(*n)
+	}
+	l.lanes.Put(n)
+	return err
+}
+
+// settleEdit makes sure that an operation that was given up can no longer be carried out, and that what it took is not lost.
+func (l *ShardedList) settleEdit(n *lane, o operation) {
 	ctx, cancel := context.WithTimeout(context.Background(), settleFor)
 	defer cancel()
-	_, _ = l.repeat(ctx, deadline(ctx), n, l.operation(settleScript, 0))
+	nothing := l.operation(settleScript, 0)
+	if o.nothing != nil {
+		nothing = o.nothing()
+	}
+	reply, err := l.repeat(ctx, deadline(ctx), n, nothing)
+	if err == nil && o.giveBack != nil {
+		o.giveBack(reply)
+	}
 }
 
 // forget drops the result of the lane's last operation, which the client has, from its record. If it fails, the record expires.

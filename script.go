@@ -28,6 +28,8 @@ var (
 	llenScript    = loadScript("list", "llen")
 	lindexScript  = loadScript("list", "lindex")
 	lrangeScript  = loadScript("list", "lrange")
+	lmoveScript   = loadScript("list", "lane", "lists", "ends", "lmove")
+	lmpopScript   = loadScript("list", "lane", "lists", "ends", "lmpop")
 	scanScript    = loadScript("list", "scan")
 	delScript     = loadScript("list", "del")
 	sweepScript   = loadScript("list", "sweep")
@@ -156,6 +158,14 @@ func isPassing(err error) bool {
 	}
 	return false
 }
+
+// replyError is an error that the server would reply with, to what is therefore not sent.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+
+// RedisError makes it a redis.Error.
+func (e replyError) RedisError() {}
 
 // isReply tells an error that the server replied with from one of the connection or the context.
 func isReply(err error) bool {

@@ -50,6 +50,38 @@ var operations = map[string]func(ctx context.Context, list *ShardedList) error{
 		_, err := list.BRPop(ctx, 5*time.Millisecond)
 		return ignoreNil(err)
 	},
+	"lmove": func(ctx context.Context, list *ShardedList) error {
+		_, err := list.LMove(ctx, beside(list), "LEFT", "RIGHT")
+		return ignoreNil(err)
+	},
+	"lmovem": func(ctx context.Context, list *ShardedList) error {
+		_, err := list.LMoveM(ctx, beside(list), "RIGHT", "LEFT", redis.LMoveMArgs{Count: 5})
+		return ignoreNil(err)
+	},
+	"rotate": func(ctx context.Context, list *ShardedList) error {
+		_, err := list.LMove(ctx, list, "RIGHT", "LEFT")
+		return ignoreNil(err)
+	},
+	"rotate many": func(ctx context.Context, list *ShardedList) error {
+		_, err := list.LMoveM(ctx, list, "LEFT", "RIGHT", redis.LMoveMArgs{Count: 4})
+		return ignoreNil(err)
+	},
+	"turn around": func(ctx context.Context, list *ShardedList) error {
+		_, err := list.LMoveM(ctx, list, "LEFT", "LEFT", redis.LMoveMArgs{Count: 3, Order: redis.LMoveMOBO})
+		return ignoreNil(err)
+	},
+	"blmove": func(ctx context.Context, list *ShardedList) error {
+		_, err := list.BLMove(ctx, beside(list), "LEFT", "LEFT", 5*time.Millisecond)
+		return ignoreNil(err)
+	},
+	"lmpop": func(ctx context.Context, list *ShardedList) error {
+		_, _, err := LMPop(ctx, "LEFT", 3, list, beside(list))
+		return ignoreNil(err)
+	},
+	"blmpop": func(ctx context.Context, list *ShardedList) error {
+		_, _, err := BLMPop(ctx, 5*time.Millisecond, "RIGHT", 3, list, beside(list))
+		return ignoreNil(err)
+	},
 	"del": func(ctx context.Context, list *ShardedList) error { _, err := list.Del(ctx); return err },
 	"lpushx": func(ctx context.Context, list *ShardedList) error {
 		_, err := list.LPushX(ctx, numbers(0, 3)...)
@@ -68,6 +100,15 @@ var operations = map[string]func(ctx context.Context, list *ShardedList) error{
 	"ltrim":         func(ctx context.Context, list *ShardedList) error { return list.LTrim(ctx, 1, -2) },
 	"ltrim to one":  func(ctx context.Context, list *ShardedList) error { return list.LTrim(ctx, 3, 3) },
 	"ltrim to none": func(ctx context.Context, list *ShardedList) error { return list.LTrim(ctx, 1, 0) },
+}
+
+// beside is another list whose keys are among those that snapshot takes for the list's.
+func beside(list *ShardedList) *ShardedList {
+	other, err := New(list.rdb, list.keys.prefix+"beside", WithCapacity(2))
+	if err != nil {
+		panic(err)
+	}
+	return other
 }
 
 // snapshot is the content of all keys of the list, wherever they are, but those that only wake consumers,

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -24,14 +25,16 @@ var (
 	ErrNoValues = errors.New("no values")
 	// ErrValue is returned for a value that go-redis cannot encode.
 	ErrValue = errors.New("value cannot be encoded")
-	// ErrOutcomeUnknown is returned by a push that was given up before the server told whether it was carried out. It may have
-	// been, or still be; once the server answers again, and before anything else is pushed at that end through this ShardedList,
+	// ErrOutcomeUnknown is returned by a push or a move that was given up before the server told whether it was carried out. It may have
+	// been, or still be; once the server answers again, and, after a push, before anything else is pushed at that end through this ShardedList,
 	// it is made sure that it can no longer be.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 	// ErrNegativeCount is returned by LPopCount and RPopCount for a count below 0.
 	ErrNegativeCount = errors.New("count is negative")
-	// ErrNegativeTimeout is returned by BLPop and BRPop for a timeout below 0.
+	// ErrNegativeTimeout is returned by the operations that wait, BLPop for one, for a timeout below 0.
 	ErrNegativeTimeout = errors.New("timeout is negative")
+	// ErrOtherClient is returned by an operation on several lists that are not all of one client.
+	ErrOtherClient = errors.New("the lists are of different clients")
 	// ErrWrongType is returned when one of the list's keys holds a value of another type: the server's WRONGTYPE.
 	ErrWrongType = errors.New("a key of the list holds another type")
 	// ErrLayout is returned when the list's keys were laid out by another version of this package, or by something else.
@@ -60,6 +63,8 @@ type ShardedList struct {
 	keys keys
 
 	scriptKeys []string // the keys that scripts are given
+
+	maxSlice time.Duration // how long one BLPOP on the bell lasts at most
 
 	forgetful bool // operations go through lanes without records
 
@@ -114,7 +119,7 @@ func New(rdb redis.UniversalClient, name string, opts ...Option) (*ShardedList, 
 	if name == "" {
 		return nil, ErrEmptyName
 	}
-	l := &ShardedList{rdb: rdb, name: name, keys: keysOf(name)}
+	l := &ShardedList{rdb: rdb, name: name, keys: keysOf(name), maxSlice: maxSlice}
 	for _, opt := range opts {
 		if err := opt(l); err != nil {
 			return nil, err

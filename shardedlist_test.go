@@ -184,6 +184,24 @@ func TestLaterOperationsFinishAnInterruptedDel(t *testing.T) {
 			_, err := list.BLPop(ctx, time.Millisecond)
 			return ignoreNil(err)
 		},
+		"rotation": func(ctx context.Context, list *ShardedList, i int) error {
+			if _, err := list.LPush(ctx, numbers(0, 3)...); err != nil {
+				return err
+			}
+			_, err := list.LMoveM(ctx, list, "RIGHT", "LEFT", redis.LMoveMArgs{Count: int64(i + 1)})
+			return err
+		},
+		"move away": func(ctx context.Context, list *ShardedList, i int) error {
+			if _, err := list.LPush(ctx, i); err != nil {
+				return err
+			}
+			_, err := list.LMove(ctx, beside(list), "LEFT", "LEFT")
+			return err
+		},
+		"lmpop of nothing": func(ctx context.Context, list *ShardedList, i int) error {
+			_, _, err := LMPop(ctx, "LEFT", 1, list)
+			return ignoreNil(err)
+		},
 		"del": func(ctx context.Context, list *ShardedList, i int) error {
 			_, err := list.Del(ctx)
 			return err
@@ -215,7 +233,7 @@ func TestLaterOperationsFinishAnInterruptedDel(t *testing.T) {
 				assert.Zero(t, info.Unswept)
 				shards := 0
 				for _, key := range keysOfList(t, list) {
-					if key != list.keys.meta && !strings.HasPrefix(key, list.keys.bell) {
+					if key != list.keys.meta && !strings.HasPrefix(key, list.keys.bell) && !strings.HasPrefix(key, beside(list).keys.prefix) {
 						shards++
 					}
 				}

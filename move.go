@@ -1,0 +1,143 @@
+package shardedlist
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// LMove moves an element from one end of the list to one end of another, in one atomic step, and returns it: LMOVE. The ends
+// are "LEFT" or "RIGHT". The destination may be the same list, which is then rotated. It returns redis.Nil if the list is empty.
+//
+// It costs O(1). Both lists must be of the same client, else it returns ErrOtherClient, and on a cluster in one slot, which a
+// hash tag in their names sees to, else the server's CROSSSLOT; other ends are a syntax error; all that with nothing sent. It
+// returns ErrWrongType or ErrLayout for a list that is not one of ours, and the server's own errors, out of memory for one,
+// with nothing changed.
+//
+// It is done once: if a reply is lost, it is repeated under its number until the deadline of ctx, or for ten seconds if it has
+// none, and for thirty at the most. If it is given up before its outcome is known, the error is ErrOutcomeUnknown.
+func (l *ShardedList) LMove(ctx context.Context, destination *ShardedList, srcpos, destpos string) (string, error) {
+	value, err := l.moveOne(ctx, destination, srcpos, destpos)
+	return value, l.wrap("lmove", err)
+}
+
+// RPopLPush is LMove from the right end to the left end: RPOPLPUSH.
+func (l *ShardedList) RPopLPush(ctx context.Context, destination *ShardedList) (string, error) {
+	value, err := l.moveOne(ctx, destination, "RIGHT", "LEFT")
+	return value, l.wrap("rpoplpush", err)
+}
+
+// BLMove is LMove that waits for an element while the list is empty: BLMOVE. It waits for as long as timeout, in milliseconds
+// at the finest, or for ever if that is 0, and returns redis.Nil when the time is up.
+//
+// A cancelled ctx ends the wait within a round trip to the server: the element is moved and returned, or it is not moved and
+// the error is that of ctx. If the server does not answer for half a second, the error is ErrOutcomeUnknown too.
+//
+// Each call that waits holds a connection, and a goroutine of this package. Callers are served in no particular order.
+//
+// It returns ErrNegativeTimeout, with nothing sent, and otherwise the errors of LMove. A server that cannot serve for the moment
+// is borne with until the deadline of ctx, or for ten seconds if it has none. A list that fills while memory is full ends the
+// wait with the server's error, and keeps its elements.
+func (l *ShardedList) BLMove(ctx context.Context, destination *ShardedList, srcpos, destpos string, timeout time.Duration) (string, error) {
+	value, err := l.awaitOne(ctx, destination, srcpos, destpos, timeout)
+	return value, l.wrap("blmove", err)
+}
+
+// BRPopLPush is BLMove from the right end to the left end: BRPOPLPUSH.
+func (l *ShardedList) BRPopLPush(ctx context.Context, destination *ShardedList, timeout time.Duration) (string, error) {
+	value, err := l.awaitOne(ctx, destination, "RIGHT", "LEFT", timeout)
+	return value, l.wrap("brpoplpush", err)
+}
+
+// LMoveM is LMove for several elements, in one atomic step, and returns them in the order in which they stand at the
+// destination: LMOVEM, on any server. It moves up to Count elements, or with LMoveMExactly that many or none, and one if Count
+// is 0 or less. With LMoveMBulk they keep the order of the source. With LMoveMOBO they are moved one by one, which turns them
+// around if both ends are the same. It returns redis.Nil if it has moved none.
+//
+// It costs O(elements moved); within one list at the same end, one by one, that times the capacity. The errors are those of
+// LMove, an unknown mode or order being a syntax error.
+func (l *ShardedList) LMoveM(ctx context.Context, destination *ShardedList, srcpos, destpos string, args redis.LMoveMArgs) ([]string, error) {
+	var values []string
+	move, err := l.moving(destination, srcpos, destpos, args)
+	if err == nil {
+		values, err = move.run(ctx)
+	}
+	return values, l.wrap("lmovem", err)
+}
+
+// BLMoveM is LMoveM that waits while the list is empty, or with LMoveMExactly while it has too few elements: BLMOVEM. Otherwise
+// it is as BLMove.
+//
+// A list that has elements, but too few, wakes nobody: the call looks again, after 2 ms, 4 ms and so on up to every 32 ms.
+func (l *ShardedList) BLMoveM(ctx context.Context, destination *ShardedList, srcpos, destpos string, timeout time.Duration,
+	args redis.LMoveMArgs) ([]string, error) {
+	var values []string
+	move, err := l.moving(destination, srcpos, destpos, args)
+	if err == nil {
+		values, err = move.wait(ctx, timeout)
+	}
+	return values, l.wrap("blmovem", err)
+}
+
+func (l *ShardedList) moveOne(ctx context.Context, destination *ShardedList, srcpos, destpos string) (string, error) {
+	move, err := l.moving(destination, srcpos, destpos, redis.LMoveMArgs{})
+	if err != nil {
+		return "", err
+	}
+	return first(move.run(ctx))
+}
+
+func (l *ShardedList) awaitOne(ctx context.Context, destination *ShardedList, srcpos, destpos string, timeout time.Duration) (string, error) {
+	move, err := l.moving(destination, srcpos, destpos, redis.LMoveMArgs{})
+	if err != nil {
+		return "", err
+	}
+	return first(move.wait(ctx, timeout))
+}
+
+func first(values []string, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	return values[0], nil
+}
+
+// moving is the errand of a move.
+func (l *ShardedList) moving(destination *ShardedList, srcpos, destpos string, args redis.LMoveMArgs) (*errand, error) {
+	from, fromErr := sideOf(srcpos)
+	to, toErr := sideOf(destpos)
+	exactly := strings.EqualFold(string(args.Mode), string(redis.LMoveMExactly))
+	oneByOne := strings.EqualFold(string(args.Order), string(redis.LMoveMOBO))
+	switch {
+	case fromErr != nil || toErr != nil,
+		args.Mode != "" && !exactly && !strings.EqualFold(string(args.Mode), string(redis.LMoveMCount)),
+		args.Order != "" && !oneByOne && !strings.EqualFold(string(args.Order), string(redis.LMoveMBulk)):
+		return nil, errSyntax
+	}
+	lists := []*ShardedList{l, destination}
+	if err := together(lists...); err != nil {
+		return nil, err
+	}
+	return &errand{
+		lists:   lists[:1],
+		creates: destination,
+		count:   max(1, int(args.Count)),
+		build: func(count int, wait waiting, release string) operation {
+			o := operationOn(lists, lmoveScript, 8)
+			o.args = append(o.args, string(from), string(to), destination.capacity.Load(), count, exactly, oneByOne, string(wait), release)
+			return o
+		},
+	}, nil
+}
+
+func sideOf(position string) (side, error) {
+	switch strings.ToUpper(position) {
+	case "LEFT":
+		return left, nil
+	case "RIGHT":
+		return right, nil
+	}
+	return "", errSyntax
+}
