@@ -205,9 +205,13 @@ func (q *waiters) serve() {
 			return
 		}
 		values, repeated, err := q.take(round)
+		var shortfall error
+		if isDone(err) {
+			shortfall, err = err, nil
+		}
 		armed = err == nil && !repeated && len(values) < round.ask
 		pause := failures.count(err)
-		if surplus := q.hand(round, values, armed, failures); len(surplus) > 0 {
+		if surplus := q.hand(round, values, shortfall, armed, failures); len(surplus) > 0 {
 			go q.list.putBack(q.end, surplus)
 		}
 		time.Sleep(pause)
@@ -249,7 +253,7 @@ func (q *waiters) begin(armed bool) (round, bool) {
 // go-redis takes the connection for dead.
 func (q *waiters) slice() time.Duration {
 	slice := q.maxSlice
-	if timeout := readTimeout(q.list.rdb); timeout > 0 {
+	if timeout := readTimeout(q.list.rdb) - q.list.replicaTimeout; timeout > 0 {
 		slice = min(slice, timeout/2)
 	}
 	now := time.Now()
@@ -307,22 +311,29 @@ func (q *waiters) block(ctx context.Context, r round) (any, error) {
 	wait := own{redis.NewCmd(ctx, "blpop", q.list.keys.bell, r.release, seconds), true}
 	pop := own{redis.NewCmd(ctx, o.args...), true}
 
+	err := q.pipeline(ctx, wait, pop)
+	reply := pop.Val()
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		reply, err = q.list.once(ctx, o)
+	}
+	if !isDone(err) {
+		return nil, err // and not what there may be of a reply
+	}
+	if waitErr := wait.Err(); err == nil && waitErr != redis.Nil {
+		err = waitErr
+	}
+	return reply, err
+}
+
+func (q *waiters) pipeline(ctx context.Context, wait, pop own) error {
+	if q.list.replicas > 0 {
+		return q.list.replicate(ctx, pop, wait)
+	}
 	pipe := q.list.rdb.Pipeline()
 	_ = pipe.Process(ctx, wait)
 	_ = pipe.Process(ctx, pop)
 	_, _ = pipe.Exec(ctx) // each command has its own error
-
-	reply, err := pop.Result()
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		reply, err = q.list.once(ctx, o)
-	}
-	if err != nil {
-		return nil, err // and not what there may be of a reply
-	}
-	if err = wait.Err(); err == redis.Nil {
-		err = nil
-	}
-	return reply, err
+	return pop.Err()
 }
 
 // release ends a blocked BLPOP from outside. If it fails, the BLPOP ends with its slice.
@@ -334,7 +345,7 @@ func (l *ShardedList) release(key string) {
 // hand ends a round, which brought elements, found the list empty, or failed. It gives the elements to those whom the pop was sent
 // for, who are the first in the queue, then to those of them who are leaving, and settles all whose wait is over. It returns
 // elements that no caller is there to take.
-func (q *waiters) hand(r round, values []string, foundEmpty bool, f failures) (surplus []string) {
+func (q *waiters) hand(r round, values []string, shortfall error, foundEmpty bool, f failures) (surplus []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if released := r.release != "" && q.release == ""; released {
@@ -346,7 +357,7 @@ func (q *waiters) hand(r round, values []string, foundEmpty bool, f failures) (s
 			from = &q.waiting
 			q.members--
 		}
-		from.Remove(from.Front()).(*waiter).settle(values[0], nil)
+		from.Remove(from.Front()).(*waiter).settle(values[0], shortfall)
 		values = values[1:]
 	}
 	for q.leaving.Len() > 0 {

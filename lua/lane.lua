@@ -18,7 +18,13 @@ local function recall()
     local colon = string.find(record, ':', 1, true)
     local number = tonumber(string.sub(record, 1, colon - 1))
     if number == NUMBER then
-      return string.sub(record, colon + 1)
+      local result = string.sub(record, colon + 1)
+      if result == '@' and redis.call('PEXPIRE', POPPED, ARGV[3]) == 0 and is_moving(redis.pcall('EXISTS', RECORD, POPPED)) then
+        return nil, redis.error_reply('TRYAGAIN the record of a lane is moving to another node')
+      end
+      -- A WAIT behind this covers what was done on another connection, but only if something is written on this one.
+      redis.call('PEXPIRE', RECORD, ARGV[3])
+      return result
     end
     if number > NUMBER then
       return nil, redis.error_reply('STALE operation ' .. NUMBER .. ' of a lane that is at ' .. number)
