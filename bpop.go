@@ -204,9 +204,13 @@ func (q *waiters) serve() {
 			return
 		}
 		values, repeated, err := q.take(round)
+		var shortfall error
+		if isDone(err) {
+			shortfall, err = err, nil
+		}
 		armed = err == nil && !repeated && len(values) < round.ask
 		pause := failures.count(err)
-		if surplus := q.hand(round, values, armed, failures); len(surplus) > 0 {
+		if surplus := q.hand(round, values, shortfall, armed, failures); len(surplus) > 0 {
 			go q.list.putBack(q.end, surplus)
 		}
 		time.Sleep(pause)
@@ -260,7 +264,7 @@ func (q *waiters) slice() time.Duration {
 // go-redis takes the connection for dead.
 func (l *ShardedList) sliceUntil(deadline time.Time) time.Duration {
 	slice := l.maxSlice
-	if timeout := readTimeout(l.rdb); timeout > 0 {
+	if timeout := readTimeout(l.rdb) - l.replicaTimeout; timeout > 0 {
 		slice = min(slice, timeout/2)
 	}
 	if !deadline.IsZero() {
@@ -320,22 +324,30 @@ func (l *ShardedList) block(ctx context.Context, bells []string, release string,
 	wait := own{redis.NewCmd(ctx, args...), true}
 	then := own{redis.NewCmd(ctx, o.args...), true}
 
+	err := l.behind(ctx, wait, then)
+	reply := then.Val()
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		reply, err = l.once(ctx, o)
+	}
+	if !isDone(err) {
+		return nil, err // and not what there may be of a reply
+	}
+	if waitErr := wait.Err(); err == nil && waitErr != redis.Nil {
+		err = waitErr
+	}
+	return reply, err
+}
+
+// behind sends a command behind another, and returns its error.
+func (l *ShardedList) behind(ctx context.Context, wait, then own) error {
+	if l.replicas > 0 {
+		return l.replicate(ctx, then, wait)
+	}
 	pipe := l.rdb.Pipeline()
 	_ = pipe.Process(ctx, wait)
 	_ = pipe.Process(ctx, then)
 	_, _ = pipe.Exec(ctx) // each command has its own error
-
-	reply, err := then.Result()
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		reply, err = l.once(ctx, o)
-	}
-	if err != nil {
-		return nil, err // and not what there may be of a reply
-	}
-	if err = wait.Err(); err == redis.Nil {
-		err = nil
-	}
-	return reply, err
+	return then.Err()
 }
 
 // release ends a blocked BLPOP from outside. If it fails, the BLPOP ends with its slice.
@@ -347,7 +359,7 @@ func (l *ShardedList) release(key string) {
 // hand ends a round, which brought elements, found the list empty, or failed. It gives the elements to those whom the pop was sent
 // for, who are the first in the queue, then to those of them who are leaving, and settles all whose wait is over. It returns
 // elements that no caller is there to take.
-func (q *waiters) hand(r round, values []string, foundEmpty bool, f failures) (surplus []string) {
+func (q *waiters) hand(r round, values []string, shortfall error, foundEmpty bool, f failures) (surplus []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if released := r.release != "" && q.release == ""; released {
@@ -359,7 +371,7 @@ func (q *waiters) hand(r round, values []string, foundEmpty bool, f failures) (s
 			from = &q.waiting
 			q.members--
 		}
-		from.Remove(from.Front()).(*waiter).settle(values[0], nil)
+		from.Remove(from.Front()).(*waiter).settle(values[0], shortfall)
 		values = values[1:]
 	}
 	for q.leaving.Len() > 0 {

@@ -99,9 +99,14 @@ func elementsOf(t testing.TB, list *ShardedList) []string {
 // A slot moves to another node and back while producers, consumers and waiters use the list: each element comes out once,
 // each producer's in order.
 func TestASlotMovesUnderLoad(t *testing.T) {
+	t.Run("plain", func(t *testing.T) { slotMovesUnderLoad(t, 1500, WithCapacity(2)) })
+	t.Run("waiting for replicas", func(t *testing.T) { slotMovesUnderLoad(t, 250, WithCapacity(2), WithReplicas(1, time.Millisecond)) })
+}
+
+func slotMovesUnderLoad(t *testing.T, each int, options ...Option) {
 	server := redistest.Start(t, redistest.Cluster)
 	name := "moving"
-	const producers, consumers, each = 4, 4, 1500
+	const producers, consumers = 4, 4
 	total := int64(producers * each)
 	var received atomic.Int64
 	results := make([][]string, consumers)
@@ -110,16 +115,16 @@ func TestASlotMovesUnderLoad(t *testing.T) {
 
 	var group, producing sync.WaitGroup
 	for p := range producers {
-		list := openList(t, server.Client(t), name, WithCapacity(2))
+		list := openList(t, server.Client(t), name, options...)
 		producing.Go(func() {
 			for i := range each {
 				_, err := list.RPush(ctx, fmt.Sprintf("%d-%04d", p, i))
-				assert.NoError(t, err)
+				assert.True(t, isDone(err), err)
 			}
 		})
 	}
 	for c := range consumers {
-		list := openList(t, server.Client(t), name)
+		list := openList(t, server.Client(t), name, options...)
 		group.Go(func() {
 			for received.Load() < total && ctx.Err() == nil {
 				var value string
@@ -132,7 +137,7 @@ func TestASlotMovesUnderLoad(t *testing.T) {
 				if err == redis.Nil || ctx.Err() != nil {
 					continue
 				}
-				assert.NoError(t, err)
+				assert.True(t, isDone(err), err)
 				results[c] = append(results[c], value)
 				received.Add(1)
 			}

@@ -173,7 +173,7 @@ func (c *commits) lead(ctx context.Context, b *batch) {
 		return
 	}
 	reply, err := c.send(ctx, b)
-	if err != nil && (b.lane.unsettled || isPassing(err) || ctx.Err() != nil) {
+	if !isDone(err) && (b.lane.unsettled || isPassing(err) || ctx.Err() != nil) {
 		c.handOver(ctx, b, err)
 		return
 	}
@@ -207,7 +207,7 @@ func (c *commits) send(ctx context.Context, b *batch) (any, error) {
 func (c *commits) finish(b *batch, reply any, err error) (surplus []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err == nil {
+	if isDone(err) {
 		surplus = c.kind.share(b.requests, reply)
 	}
 	if isLarge(reply) && len(c.queue) == 0 {

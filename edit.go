@@ -23,10 +23,10 @@ func (l *ShardedList) RPushX(ctx context.Context, values ...any) (length int64, 
 
 func (l *ShardedList) pushX(ctx context.Context, end side, values []any) (length int64, err error) {
 	values, err = l.encode(ctx, values)
-	for err == nil && len(values) > 0 {
+	for isDone(err) && len(values) > 0 {
 		var pushed int64
 		size, _ := callSize(values)
-		if pushed, err = integer(l.edit(ctx, l.pushXOperation(end, values[:size]))); err != nil {
+		if pushed, err = integer(l.edit(ctx, l.pushXOperation(end, values[:size]))); !isDone(err) {
 			break
 		}
 		if length, values = pushed, values[size:]; length == 0 {
@@ -120,7 +120,7 @@ func (l *ShardedList) remOperation(count, value any) operation {
 // those of LPush.
 func (l *ShardedList) LTrim(ctx context.Context, start, stop int64) error {
 	unswept, err := l.edit(ctx, l.trimOperation(start, stop))
-	if err == nil {
+	if isDone(err) {
 		l.sweep(ctx, unswept)
 	}
 	return l.wrap("ltrim", err)
@@ -171,8 +171,8 @@ func posArgs(words []any, args redis.LPosArgs) []any {
 
 // integer reads a reply that is a number.
 func integer(reply any, err error) (int64, error) {
-	if err != nil {
+	if !isDone(err) {
 		return 0, err
 	}
-	return reply.(int64), nil
+	return reply.(int64), err
 }

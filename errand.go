@@ -43,13 +43,14 @@ func (e *errand) run(ctx context.Context) ([]string, error) {
 	return found(e.lists[0].edit(ctx, e.operation(dontWait, "")))
 }
 
+// found returns the elements of a reply, also beside ErrNotReplicated, or redis.Nil if there are none.
 func found(reply any, err error) ([]string, error) {
-	if err != nil {
+	if !isDone(err) {
 		return nil, err
 	}
 	if reply != nil {
 		if values, _ := elements(reply); len(values) > 0 {
-			return values, nil
+			return values, err
 		}
 	}
 	return nil, redis.Nil
@@ -120,7 +121,7 @@ func (c *consumer) serve(ctx context.Context) {
 	select {
 	case c.outcome <- ending{reply, err}:
 	case <-c.gone:
-		if err == nil && c.giveBack != nil {
+		if isDone(err) && c.giveBack != nil {
 			c.giveBack(reply)
 		}
 	}
@@ -147,7 +148,10 @@ func (c *consumer) rounds(ctx context.Context) (any, error) {
 		}
 		reply, err := c.round(ctx, n, o, armed)
 		if took, _ := found(reply, nil); took != nil {
-			return reply, l.endEdit(n, o, reply, nil)
+			return reply, l.endEdit(n, o, reply, err)
+		}
+		if isDone(err) {
+			err = nil // to find nothing needs no replicas
 		}
 		pause := failures.count(err)
 		armed = err == nil && reply.([]any)[0] == int64(0)
@@ -190,7 +194,7 @@ func (c *consumer) round(ctx context.Context, n *lane, o operation, block bool) 
 		n.learn(true, err)
 		reply, err = l.repeat(ctx, editUntil(ctx), n, c.operation(waitWoken, ""))
 	}
-	c.owes = err != nil
+	c.owes = !isDone(err)
 	return reply, err
 }
 

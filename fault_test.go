@@ -65,10 +65,10 @@ var ends = map[string]struct {
 }
 
 func single(value string, err error) ([]string, error) {
-	if err != nil {
+	if !isDone(err) {
 		return nil, err
 	}
-	return []string{value}, nil
+	return []string{value}, err
 }
 
 // Connections break, before a request arrives, after the server has acted, in the middle of a reply, and requests arrive late.
@@ -136,6 +136,40 @@ func TestExactlyOnceThroughRestarts(t *testing.T) {
 			doubled, lost, _ := tally.verdict()
 			assert.Zero(t, doubled, "doubled")
 			assert.Zero(t, lost, "lost")
+		})
+	}
+}
+
+// The server forgets its scripts again and again, while replies are lost.
+func TestExactlyOnceWhileScriptsAreForgotten(t *testing.T) {
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Cluster, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server, proxy := redistest.Shared(t, kind), redistest.NewProxy(t)
+			flushing := server.Client(t)
+			list := newList(t, flushing, WithCapacity(5))
+			broken := openList(t, server.Client(t, through(proxy)), list.Name(), WithCapacity(5))
+			proxy.Set(redistest.Faults{CutReply: 0.1})
+			tally := newTally(4)
+			var flushes sync.WaitGroup
+			flushes.Go(func() {
+				for i := range 50 {
+					awaitPushes(tally, i**faultOperations/200)
+					assert.NoError(t, flushing.ScriptFlush(t.Context()).Err()) // of all masters
+				}
+			})
+			tally.run(t, *faultOperations, func(ctx context.Context, value string) error {
+				_, err := broken.LPush(ctx, value)
+				return err
+			}, func(ctx context.Context, i int) ([]string, error) {
+				return ends["LPush BRPop, mixed"].pop(broken, ctx, i)
+			})
+			flushes.Wait()
+			assert.Empty(t, content(t, list))
+			doubled, lost, disordered := tally.verdict()
+			assert.Zero(t, doubled, "doubled")
+			assert.Zero(t, lost, "lost")
+			assert.Zero(t, disordered, "out of order")
 		})
 	}
 }

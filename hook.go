@@ -1,6 +1,7 @@
 package shardedlist
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -135,11 +136,13 @@ func (h *hook) translate(ctx context.Context, c *invocation) (*translation, erro
 // run carries out a translation that stands alone.
 func (t *translation) run(ctx context.Context, next redis.ProcessHook) (any, error) {
 	replies := make([]any, len(t.steps))
+	var problem error // ErrNotReplicated
 	for i, s := range t.steps {
 		var err error
-		if replies[i], err = s.run(ctx); err != nil {
+		if replies[i], err = s.run(ctx); !isDone(err) {
 			return nil, err
 		}
+		problem = cmp.Or(problem, err)
 	}
 	var plain any
 	if t.needsPlain(replies) {
@@ -149,7 +152,8 @@ func (t *translation) run(ctx context.Context, next redis.ProcessHook) (any, err
 		}
 		plain = cmd.Val()
 	}
-	return t.finish(ctx, replies, plain, nil)
+	reply, err := t.finish(ctx, replies, plain, nil)
+	return reply, cmp.Or(err, problem)
 }
 
 func (t *translation) needsPlain(replies []any) bool {

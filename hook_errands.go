@@ -42,10 +42,10 @@ func awaitErrand(read func(*invocation, []*ShardedList) (*awaited, error)) func(
 }
 
 func (a *awaited) replyTo(values []string, err error) (any, error) {
-	if err != nil {
+	if !isDone(err) {
 		return nil, err
 	}
-	return a.reply(values), nil
+	return a.reply(values), err
 }
 
 func one(values []string) any     { return values[0] }

@@ -10,12 +10,12 @@ import (
 )
 
 // setReply fills a command with a reply as the server sends it: nil, an int64, a string, or a []any of such. It returns the
-// command's error.
+// command's error; with ErrNotReplicated there is a reply too.
 func setReply(cmd redis.Cmder, reply any, err error) error {
 	if err == nil && reply == nil {
 		err = redis.Nil
 	}
-	if err == nil && !setValue(cmd, reply) {
+	if isDone(err) && reply != nil && !setValue(cmd, reply) {
 		err = fmt.Errorf("shardedlist: a %T cannot hold a %T", cmd, reply)
 	}
 	err = asReplied(err)

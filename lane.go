@@ -78,7 +78,7 @@ func (n *lane) address(o operation) {
 }
 
 // repeat sends the lane's operation, under its number, until its outcome is known or it is time to give up. If it returns an
-// error and the lane is settled, nothing was done.
+// error and the lane is settled, nothing was done; but ErrNotReplicated comes with the reply.
 func (l *ShardedList) repeat(ctx context.Context, giveUp time.Time, n *lane, o operation) (reply any, err error) {
 	n.address(o)
 	if n.id == "" {
@@ -86,8 +86,8 @@ func (l *ShardedList) repeat(ctx context.Context, giveUp time.Time, n *lane, o o
 	}
 	for attempt := 0; ; attempt++ {
 		reply, err = l.once(ctx, o)
-		n.learn(err != nil, err)
-		if err == nil || !n.unsettled && !isPassing(err) && (isReply(err) || attempt == maxReconnects) {
+		n.learn(!isDone(err), err)
+		if isDone(err) || !n.unsettled && !isPassing(err) && (isReply(err) || attempt == maxReconnects) {
 			return reply, typed(err)
 		}
 		if errors.Is(err, redis.ErrClosed) || time.Until(giveUp) < backoff(attempt) || sleep(ctx, backoff(attempt)) != nil {
@@ -121,11 +121,14 @@ func (l *ShardedList) settle(ctx context.Context, n *lane, end side, nothing ope
 		return nil
 	}
 	reply, err := l.repeat(ctx, deadline(ctx), n, nothing)
-	if err == nil && nothing.script == popScript {
+	if !isDone(err) {
+		return err
+	}
+	if nothing.script == popScript {
 		popped, _ := elements(reply)
 		l.putBack(end, popped)
 	}
-	return err
+	return nil
 }
 
 // settleInBackground settles a lane of pops that nobody will use again.
@@ -135,7 +138,7 @@ func (l *ShardedList) settleInBackground(n *lane, end side) {
 	_ = l.settle(ctx, n, end, pops.join(l, end, nil))
 }
 
-// edit carries out an operation that callers do not share, in a lane of its own.
+// edit carries out an operation that callers do not share, in a lane of its own. With ErrNotReplicated there is a reply.
 func (l *ShardedList) edit(ctx context.Context, o operation) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -221,7 +224,7 @@ func (l *ShardedList) putBack(end side, popped []string) {
 		ctx, cancel := context.WithTimeout(context.Background(), settleFor)
 		_, err := l.push(ctx, end, back)
 		cancel()
-		if err == nil || errors.Is(err, redis.ErrClosed) || errors.Is(err, ErrOutcomeUnknown) {
+		if isDone(err) || errors.Is(err, redis.ErrClosed) || errors.Is(err, ErrOutcomeUnknown) {
 			return
 		}
 		popped = l.waitersAt(end).offer(popped)

@@ -98,10 +98,10 @@ func (l *ShardedList) awaitOne(ctx context.Context, destination *ShardedList, sr
 }
 
 func first(values []string, err error) (string, error) {
-	if err != nil {
+	if !isDone(err) {
 		return "", err
 	}
-	return values[0], nil
+	return values[0], err
 }
 
 // moving is the errand of a move.

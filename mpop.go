@@ -68,10 +68,10 @@ func BRPop(ctx context.Context, timeout time.Duration, lists ...*ShardedList) (f
 }
 
 func fromOnly(list *ShardedList, value string, err error) (*ShardedList, string, error) {
-	if err != nil {
+	if !isDone(err) {
 		return nil, "", err
 	}
-	return list, value, nil
+	return list, value, err
 }
 
 func popAny(ctx context.Context, timeout time.Duration, name, direction string, lists []*ShardedList) (*ShardedList, string, error) {
@@ -120,14 +120,14 @@ func popping(direction string, count int64, lists []*ShardedList) (*pop, error) 
 
 // from tells which list elements come from: its number stands before them.
 func (p *pop) from(elements []string, err error) (*ShardedList, []string, error) {
-	if err != nil {
+	if !isDone(err) {
 		return nil, nil, err
 	}
-	number, err := strconv.Atoi(elements[0])
-	if err != nil {
-		return nil, nil, err
+	number, syntaxErr := strconv.Atoi(elements[0])
+	if syntaxErr != nil {
+		return nil, nil, syntaxErr
 	}
-	return p.lists[number-1], elements[1:], nil
+	return p.lists[number-1], elements[1:], err
 }
 
 // distinct drops lists that have been named before.

@@ -47,13 +47,13 @@ func (l *ShardedList) RPopCount(ctx context.Context, count int) ([]string, error
 
 func (l *ShardedList) popOne(ctx context.Context, end side) (string, error) {
 	values, err := l.pop(ctx, end, 1)
-	if err != nil {
+	if !isDone(err) {
 		return "", err
 	}
 	if len(values) == 0 {
 		return "", redis.Nil
 	}
-	return values[0], nil
+	return values[0], err
 }
 
 func (l *ShardedList) popCount(ctx context.Context, end side, count int) ([]string, error) {
@@ -71,12 +71,16 @@ func (l *ShardedList) popCount(ctx context.Context, end side, count int) ([]stri
 		return []string{}, nil
 	}
 	var popped []string
+	var shortfall error
 	for len(popped) < count {
 		part := min(count-len(popped), maxCallPops)
 		values, err := l.pop(ctx, end, part)
 		popped = append(popped, values...)
-		if err != nil {
+		if !isDone(err) {
 			return popped, err
+		}
+		if err != nil && len(values) > 0 {
+			shortfall = err
 		}
 		if len(values) < part {
 			break
@@ -85,7 +89,7 @@ func (l *ShardedList) popCount(ctx context.Context, end side, count int) ([]stri
 	if len(popped) == 0 {
 		return nil, redis.Nil
 	}
-	return popped, nil
+	return popped, shortfall
 }
 
 // pop pops up to count elements in one atomic step. An empty list is no error.
@@ -96,12 +100,13 @@ func (l *ShardedList) pop(ctx context.Context, end side, count int) ([]string, e
 	}
 	r := newRequest()
 	r.count = count
-	if err := commits.do(ctx, r); err != nil {
+	err := commits.do(ctx, r)
+	if !isDone(err) {
 		return nil, err
 	}
 	popped := r.popped
 	requests.Put(r)
-	return popped, nil
+	return popped, err
 }
 
 // waiting is what a pop that finds too few elements does, as the script spells it.

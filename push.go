@@ -56,17 +56,22 @@ func (l *ShardedList) push(ctx context.Context, end side, values []any) (length 
 	if end == left {
 		commits = &l.lpush
 	}
+	var shortfall error
 	for len(values) > 0 {
 		size, bytes := callSize(values)
 		r := newRequest()
 		r.values, r.count, r.bytes = values[:size], size, bytes
-		if err := commits.do(ctx, r); err != nil {
+		err := commits.do(ctx, r)
+		if !isDone(err) {
 			return length, err
+		}
+		if err != nil {
+			shortfall = err
 		}
 		length, values = r.length, values[size:]
 		requests.Put(r)
 	}
-	return length, nil
+	return length, shortfall
 }
 
 var pushes = kind{

@@ -44,6 +44,7 @@ var (
 type script struct {
 	*redis.Script
 	source string
+	lane   bool // it is an operation, which goes through a lane
 }
 
 func loadScript(names ...string) *script {
@@ -55,7 +56,7 @@ func loadScript(names ...string) *script {
 		}
 		source.Write(text)
 	}
-	return &script{redis.NewScript(source.String()), source.String()}
+	return &script{redis.NewScript(source.String()), source.String(), slices.Contains(names, "lane")}
 }
 
 // retryFor bounds how long an operation whose context has no deadline is repeated while the server says that it cannot
@@ -83,7 +84,7 @@ func (l *ShardedList) send(ctx context.Context, script *script, call []any) (any
 	giveUp := deadline(ctx)
 	for attempt := 0; ; attempt++ {
 		reply, err := l.evaluate(ctx, script, call, false)
-		if err == nil || !isPassing(err) {
+		if isDone(err) || !isPassing(err) {
 			return reply, typed(err)
 		}
 		pause := backoff(attempt)
@@ -96,18 +97,25 @@ func (l *ShardedList) send(ctx context.Context, script *script, call []any) (any
 	}
 }
 
-// evaluate sends the EVALSHA of a script, and as EVAL to a server that does not know it.
+// evaluate sends the EVALSHA of a script, and as EVAL to a server that does not know it. With ErrNotReplicated there is a reply.
 func (l *ShardedList) evaluate(ctx context.Context, script *script, call []any, once bool) (any, error) {
 	cmd := own{redis.NewCmd(ctx, call...), once}
-	_ = l.rdb.Process(ctx, cmd)
-	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+	err := l.process(ctx, script, cmd)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		cmd = own{redis.NewCmd(ctx, script.whole(call)...), once}
-		_ = l.rdb.Process(ctx, cmd)
+		err = l.process(ctx, script, cmd)
 	}
-	if err := cmd.Err(); err != nil {
+	if !isDone(err) {
 		return nil, err // and not what there may be of a reply
 	}
-	return cmd.Val(), nil
+	return cmd.Val(), err
+}
+
+func (l *ShardedList) process(ctx context.Context, script *script, cmd own) error {
+	if script.lane && l.replicas > 0 {
+		return l.replicate(ctx, cmd)
+	}
+	return l.rdb.Process(ctx, cmd)
 }
 
 // whole turns an EVALSHA of the script into an EVAL.

@@ -29,6 +29,11 @@ var (
 	// been, or still be; once the server answers again, and, after a push, before anything else is pushed at that end through this ShardedList,
 	// it is made sure that it can no longer be.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
+	// ErrNotReplicated is returned, together with the result, by an operation that was done, but on fewer replicas than
+	// WithReplicas asked for, as far as is known. A failover may undo it.
+	ErrNotReplicated = errors.New("done, but not on as many replicas as asked for")
+	// ErrReplicas is returned by New for a number of replicas below 1, or a time to wait for them that is out of range.
+	ErrReplicas = errors.New("shardedlist: the replicas to wait for are out of range")
 	// ErrNegativeCount is returned by LPopCount and RPopCount for a count below 0.
 	ErrNegativeCount = errors.New("count is negative")
 	// ErrNegativeTimeout is returned by the operations that wait, BLPop for one, for a timeout below 0.
@@ -67,6 +72,9 @@ type ShardedList struct {
 	maxSlice time.Duration // how long one BLPOP on the bell lasts at most
 
 	forgetful bool // operations go through lanes without records
+
+	replicas       int // that are to have an operation before it returns; 0: nobody asks
+	replicaTimeout time.Duration
 
 	capacity atomic.Int64 // of a list that a push creates; 0 until it is known
 
@@ -111,7 +119,7 @@ func WithoutExactlyOnce() Option {
 // Every name but the empty one is allowed. A name with a hash tag, as in "{user1}:jobs", keeps it and so its cluster slot;
 // any other name becomes the tag. Distinct names never share a key.
 //
-// It returns ErrNilClient, ErrEmptyName or ErrCapacity.
+// It returns ErrNilClient, ErrEmptyName, ErrCapacity or ErrReplicas.
 func New(rdb redis.UniversalClient, name string, opts ...Option) (*ShardedList, error) {
 	if rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil() {
 		return nil, ErrNilClient

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	clusterNodes = 3
-	clusterSlots = 16384
+	clusterMasters = 3
+	clusterSlots   = 16384
 )
 
 // MoveSlot moves a slot of a Cluster to the node of that index in Nodes, with
@@ -98,7 +98,7 @@ var currentEpoch = regexp.MustCompile(`cluster_current_epoch:\d+`)
 // SlotOwner returns the index in Nodes of the node that has the slot of a
 // Cluster. All nodes have to agree on it.
 func (s *Server) SlotOwner(ctx context.Context, slot int) (int, error) {
-	if s.kind != Cluster {
+	if s.kind != Cluster && s.kind != ReplicatedCluster {
 		return 0, fmt.Errorf("redistest: %s has no slots", s.kind)
 	}
 	var owner int
@@ -116,7 +116,7 @@ func (s *Server) SlotOwner(ctx context.Context, slot int) (int, error) {
 	return owner, nil
 }
 
-// slotOwner returns the address of the slot's owner, as far as the node knows.
+// slotOwner returns the address of the slot's master, as far as the node knows.
 func (p *process) slotOwner(ctx context.Context, slot int) (string, error) {
 	shards, err := p.client.ClusterShards(ctx).Result()
 	if err != nil {
@@ -124,8 +124,13 @@ func (p *process) slotOwner(ctx context.Context, slot int) (string, error) {
 	}
 	for _, shard := range shards {
 		for _, slots := range shard.Slots {
-			if master := shard.Nodes[0]; slots.Start <= int64(slot) && int64(slot) <= slots.End {
-				return loopback(int(master.Port)), nil
+			if int64(slot) < slots.Start || int64(slot) > slots.End {
+				continue
+			}
+			for _, node := range shard.Nodes {
+				if node.Role == "master" {
+					return loopback(int(node.Port)), nil
+				}
 			}
 		}
 	}
@@ -168,31 +173,39 @@ func (p *process) migrateSlot(ctx context.Context, slot int, target *process, st
 	}
 }
 
-// openCluster starts the nodes and makes them a cluster.
-func (s *Server) openCluster(ctx context.Context, config []string) error {
-	config = append([]string{"cluster-enabled yes", "cluster-announce-ip 127.0.0.1"}, config...)
-	for range clusterNodes {
+// openCluster starts the nodes and makes them a cluster, some with a replica.
+func (s *Server) openCluster(ctx context.Context, replicas int, config []string) error {
+	config = append([]string{"cluster-enabled yes", "cluster-announce-ip 127.0.0.1", "repl-diskless-sync-delay 0"}, config...)
+	for range clusterMasters + replicas {
 		if err := s.run(ctx, "redis-server", nil, config); err != nil {
 			return err
 		}
 	}
 	for i, p := range s.processes {
-		first, end := i*clusterSlots/clusterNodes, (i+1)*clusterSlots/clusterNodes
-		if err := p.join(ctx, s.processes[:i], i+1, first, end-1); err != nil {
+		if err := p.join(ctx, s.processes[:i], i+1); err != nil {
 			return fmt.Errorf("node %d: %w", i, err)
+		}
+		if i < clusterMasters {
+			first, end := i*clusterSlots/clusterMasters, (i+1)*clusterSlots/clusterMasters
+			if err := p.client.ClusterAddSlotsRange(ctx, first, end-1).Err(); err != nil {
+				return fmt.Errorf("node %d: %w", i, err)
+			}
+		} else if err := p.follow(ctx, s.processes[i-clusterMasters]); err != nil {
+			return fmt.Errorf("replica %d: %w", i, err)
 		}
 	}
 	s.settle = s.settleCluster
-	return s.settle(ctx)
+	if replicas == 0 {
+		return s.settle(ctx)
+	}
+	// Who is whose replica gets about by gossip, which is slow unless in a hurry.
+	return errors.Join(s.hurry(ctx, true), s.settle(ctx), s.hurry(ctx, false))
 }
 
-// join makes the node a member of the cluster of its peers, with these slots.
-func (p *process) join(ctx context.Context, peers []*process, epoch, firstSlot, lastSlot int) error {
+// join makes the node a member of the cluster of its peers.
+func (p *process) join(ctx context.Context, peers []*process, epoch int) error {
 	// Nodes that take the same epoch to start with need a while to sort it out.
 	if err := p.client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", epoch).Err(); err != nil {
-		return err
-	}
-	if err := p.client.ClusterAddSlotsRange(ctx, firstSlot, lastSlot).Err(); err != nil {
 		return err
 	}
 	for _, peer := range peers {
@@ -207,6 +220,15 @@ func (p *process) join(ctx context.Context, peers []*process, epoch, firstSlot, 
 	return nil
 }
 
+// follow makes the node a replica of a master that it is about to hear of.
+func (p *process) follow(ctx context.Context, master *process) error {
+	id, err := master.client.ClusterMyID(ctx).Result()
+	if err != nil {
+		return err
+	}
+	return poll(ctx, nil, func() error { return p.client.ClusterReplicate(ctx, id).Err() })
+}
+
 // settleCluster waits until each node knows all others and finds the cluster in
 // order. While one of them is down that can't be.
 func (s *Server) settleCluster(ctx context.Context) error {
@@ -214,14 +236,14 @@ func (s *Server) settleCluster(ctx context.Context) error {
 		return nil
 	}
 	for i, p := range s.processes {
-		if err := poll(ctx, nil, func() error { return p.settled(ctx) }); err != nil {
+		if err := poll(ctx, nil, func() error { return p.settled(ctx, len(s.processes)) }); err != nil {
 			return fmt.Errorf("the cluster is not in order for node %d: %w", i, err)
 		}
 	}
 	return nil
 }
 
-func (p *process) settled(ctx context.Context) error {
+func (p *process) settled(ctx context.Context, size int) error {
 	info, err := p.client.ClusterInfo(ctx).Result()
 	if err != nil {
 		return err
@@ -233,8 +255,12 @@ func (p *process) settled(ctx context.Context) error {
 	if !strings.Contains(info, "cluster_state:ok") {
 		return errors.New(info)
 	}
-	if strings.Count(nodes, " connected") != clusterNodes || strings.Contains(nodes, "handshake") || strings.Contains(nodes, "fail") {
+	if strings.Count(nodes, " connected") != size || strings.Count(nodes, "slave") != size-clusterMasters || strings.Contains(nodes, "slave - ") || strings.Contains(nodes, "handshake") || strings.Contains(nodes, "fail") {
 		return errors.New(nodes)
 	}
-	return nil
+	replication, err := p.client.Info(ctx, "replication").Result()
+	if err == nil && strings.Contains(replication, "role:slave") && !strings.Contains(replication, "master_link_status:up") {
+		err = errors.New(replication)
+	}
+	return err
 }

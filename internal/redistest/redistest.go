@@ -45,6 +45,9 @@ const (
 	// It takes Redis 7 or later.
 	Cluster Kind = "cluster"
 
+	// ReplicatedCluster is a Cluster with a replica of each master.
+	ReplicatedCluster Kind = "replicated cluster"
+
 	// Valkey is a valkey-server.
 	Valkey Kind = "valkey"
 
@@ -118,7 +121,7 @@ var shared = map[Kind]*struct {
 	once   sync.Once
 	server *Server
 	err    error
-}{Embedded: {}, Redis: {}, Cluster: {}, Valkey: {}, Sentinel: {}}
+}{Embedded: {}, Redis: {}, Cluster: {}, ReplicatedCluster: {}, Valkey: {}, Sentinel: {}}
 
 func closeShared() {
 	for _, s := range shared {

@@ -435,3 +435,29 @@ func TestServersEndWithProcess(t *testing.T) {
 	require.Eventually(t, func() bool { return client.Ping(t.Context()).Err() != nil },
 		patience, 10*time.Millisecond)
 }
+
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []Kind{Sentinel, ReplicatedCluster} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := Start(t, kind)
+			client := server.Client(t)
+			slot := int(client.ClusterKeySlot(t.Context(), "key").Val())
+			crash := func(t testing.TB, slot int) { server.Crash(t, slot, (*Server).Pause) }
+			for i, change := range []func(testing.TB, int){server.Failover, crash} {
+				master, replica, err := server.pair(t.Context(), slot)
+				require.NoError(t, err)
+				require.Eventually(t, func() bool { return client.Set(t.Context(), "key", i, 0).Err() == nil }, patience, 10*time.Millisecond)
+				require.Eventually(t, func() bool { return replica.caughtUp(t.Context(), master) == nil }, patience, 10*time.Millisecond)
+
+				change(t, slot)
+				newMaster, newReplica, err := server.pair(t.Context(), slot)
+				require.NoError(t, err)
+				require.Equal(t, replica.addr, newMaster.addr)
+				require.Equal(t, master.addr, newReplica.addr)
+				require.Equal(t, fmt.Sprint(i), newMaster.client.Get(t.Context(), "key").Val())
+			}
+		})
+	}
+}

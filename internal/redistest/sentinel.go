@@ -46,7 +46,7 @@ func (s *Server) settleSentinel(ctx context.Context) error {
 	// By itself it looks every ten seconds, so is slow to notice what changes, and
 	// asks for a sign of life each second, so one late answer makes a failover.
 	// That it is to hurry has to be said each time it starts.
-	sentinel := s.processes[2].client
+	sentinel := s.sentinel()
 	hurry := []any{"SENTINEL", "DEBUG", "INFO-PERIOD", 200, "PUBLISH-PERIOD", 200, "PING-PERIOD", 200}
 	if err := sentinel.Do(ctx, hurry...).Err(); err != nil {
 		return err

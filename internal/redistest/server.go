@@ -48,7 +48,7 @@ func (s *Server) Addrs() []string { return s.addrs }
 func (s *Server) URL() string {
 	query := url.Values{}
 	switch s.kind {
-	case Cluster:
+	case Cluster, ReplicatedCluster:
 		query["addr"] = s.addrs[1:]
 	case Sentinel:
 		query.Set("master_name", masterName)
@@ -65,7 +65,7 @@ func (s *Server) Client(t testing.TB, options ...func(*redis.UniversalOptions)) 
 	t.Helper()
 	o := &redis.UniversalOptions{Addrs: s.addrs}
 	switch s.kind {
-	case Cluster:
+	case Cluster, ReplicatedCluster:
 		o.IsClusterMode = true
 	case Sentinel:
 		o.MasterName = masterName
@@ -79,22 +79,27 @@ func (s *Server) Client(t testing.TB, options ...func(*redis.UniversalOptions)) 
 }
 
 // Nodes returns a Server for each process of a Cluster, in the order of the
-// slots they start with, or of a Sentinel: the first master, its replica and
-// the sentinel. The others are their own only node.
+// slots they start with, the replicas behind the masters, or of a Sentinel: the
+// first master, its replica and the sentinel. The others are their own only
+// node.
 func (s *Server) Nodes() []*Server {
 	if len(s.processes) < 2 {
 		return []*Server{s}
 	}
 	nodes := make([]*Server, len(s.processes))
 	for i, p := range s.processes {
-		nodes[i] = &Server{
-			kind:      Redis,
-			addrs:     []string{p.addr},
-			processes: s.processes[i : i+1],
-			settle:    s.settle,
-		}
+		nodes[i] = s.node(p)
 	}
 	return nodes
+}
+
+func (s *Server) node(p *process) *Server {
+	return &Server{
+		kind:      Redis,
+		addrs:     []string{p.addr},
+		processes: []*process{p},
+		settle:    s.settle,
+	}
 }
 
 // Kill ends the server as a crash would, with SIGKILL. It is gone when Kill
@@ -194,7 +199,9 @@ func open(kind Kind, config []string) (s *Server, err error) {
 	case Valkey:
 		err = s.run(ctx, "valkey-server", nil, config)
 	case Cluster:
-		err = s.openCluster(ctx, config)
+		err = s.openCluster(ctx, 0, config)
+	case ReplicatedCluster:
+		err = s.openCluster(ctx, clusterMasters, config)
 	case Sentinel:
 		err = s.openSentinel(ctx, config)
 	default:
