@@ -19,7 +19,8 @@ local function recall()
     local number = tonumber(string.sub(record, 1, colon - 1))
     if number == NUMBER then
       local result = string.sub(record, colon + 1)
-      if string.find(result, '^%d*@$') and redis.call('PEXPIRE', POPPED, ARGV[3]) == 0 and is_moving(redis.pcall('EXISTS', RECORD, POPPED)) then
+      local several = string.find(result, '^%d*@$')
+      if several and redis.call('PEXPIRE', POPPED, ARGV[3]) == 0 and is_moving(redis.pcall('EXISTS', RECORD, POPPED)) then
         return nil, redis.error_reply('TRYAGAIN the record of a lane is moving to another node')
       end
       -- A WAIT behind this covers what was done on another connection, but only if something is written on this one.
