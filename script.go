@@ -28,6 +28,10 @@ var (
 	sweepScript  = loadScript("list", "sweep")
 	infoScript   = loadScript("list", "info")
 	checkScript  = loadScript("list", "check")
+	ttlScript    = loadScript("list", "ttl")
+	expireScript = loadScript("list", "lane", "expire")
+
+	transferScript = loadScript("list", "lane", "lists", "transfer")
 
 	releaseScript = loadScript("release")
 )

@@ -51,6 +51,23 @@ var operations = map[string]func(ctx context.Context, list *ShardedList) error{
 		return ignoreNil(err)
 	},
 	"del": func(ctx context.Context, list *ShardedList) error { _, err := list.Del(ctx); return err },
+	"expire": func(ctx context.Context, list *ShardedList) error {
+		_, err := list.Expire(ctx, time.Hour)
+		return err
+	},
+	"expire at once": func(ctx context.Context, list *ShardedList) error { _, err := list.Expire(ctx, 0); return err },
+	"persist":        func(ctx context.Context, list *ShardedList) error { _, err := list.Persist(ctx); return err },
+	"rename": func(ctx context.Context, list *ShardedList) error {
+		_, err := list.RenameNX(ctx, "{"+list.Name()+"}renamed")
+		if err != nil && strings.Contains(err.Error(), string(errNoSuchKey)) {
+			return nil
+		}
+		return err
+	},
+	"copy": func(ctx context.Context, list *ShardedList) error {
+		_, err := list.Copy(ctx, "{"+list.Name()+"}copy", true)
+		return err
+	},
 }
 
 // snapshot is the content of all keys of the list, wherever they are, but those that only wake consumers,

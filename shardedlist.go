@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -63,6 +64,8 @@ type ShardedList struct {
 
 	forgetful bool // operations go through lanes without records
 
+	expiryGrace time.Duration // how long the shards outlive a list that expires, at the least
+
 	capacity atomic.Int64 // of a list that a push creates; 0 until it is known
 
 	lpush, rpush, lpop, rpop commits // the callers of each kind of operation
@@ -114,7 +117,7 @@ func New(rdb redis.UniversalClient, name string, opts ...Option) (*ShardedList, 
 	if name == "" {
 		return nil, ErrEmptyName
 	}
-	l := &ShardedList{rdb: rdb, name: name, keys: keysOf(name)}
+	l := &ShardedList{rdb: rdb, name: name, keys: keysOf(name), expiryGrace: expiryGrace}
 	for _, opt := range opts {
 		if err := opt(l); err != nil {
 			return nil, err

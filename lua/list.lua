@@ -6,6 +6,13 @@
 --   cap          elements in a full shard, fixed while the list is not empty
 --   armed        '1' when somebody waits on the bell; only ever set on an empty list
 --   lo, hi       ids that a Del left to unlink, those of live shards excepted
+--   expires      when the list expires, in Unix milliseconds; such a list also has, or is about to have:
+--   ttl          when each shard expires, well after the list
+--   walk         the id of the next shard to give that to, or to take its own from if there is no ttl; gone when all are done
+--
+-- Redis would not remove all keys of a list at one moment. So a list has expired when its time is over, and the keys' own
+-- lives only see to it that nothing stays if nobody comes again. While the list lives, each shard's life is without end, or
+-- ends well after the list; meta's ends after that of all others.
 --
 -- KEYS[1] is meta. KEYS[2], where there is one, is a key that must hold nothing while the list is in use: the one that the
 -- list stands in for. The other keys share meta's hash tag, so on a cluster they are on the same node, unless their slot
@@ -36,20 +43,64 @@ local function plain_problem()
   end
 end
 
--- open reads meta. It returns the list's state, or nil and the error to reply with. A list that does not exist is empty.
-local function open()
-  local m = redis.call('HMGET', META, 'layout', 'first', 'last', 'cap', 'armed', 'lo', 'hi')
+-- clock is the server's time in Unix milliseconds.
+local function clock()
+  local now = redis.call('TIME')
+  return tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000)
+end
+
+-- leave makes the state that of an empty list, whose shards are left to sweep.
+local function leave(list)
+  list.lo = math.min(list.lo or list.first, list.first)
+  list.hi = math.max(list.hi or list.last, list.last)
+  list.first, list.last = list.hi + 1, list.hi
+  list.expires = nil
+end
+
+-- forget_expiry removes what meta says of the list's expiry; what is empty does not expire.
+local function forget_expiry(list)
+  if list.expires then
+    redis.call('HDEL', META, 'expires', 'ttl', 'walk')
+    list.expires = nil
+  end
+end
+
+-- bury makes an expired list an empty one. That changes nothing of what anybody sees, so it may be done before all else. What
+-- grows the list writes first what a full server refuses, anything else what it lets pass, and what only reads nothing.
+local function bury(list, how)
+  leave(list)
+  if how == 'reading' then
+    return
+  end
+  if how ~= 'growing' then
+    redis.call('HDEL', META, 'cap')
+  end
+  redis.call('HSET', META, 'first', list.first, 'last', list.last, 'lo', list.lo, 'hi', list.hi)
+  redis.call('HDEL', META, 'cap', 'expires', 'ttl', 'walk')
+end
+
+-- open reads meta. It returns the list's state, or nil and the error to reply with. A list that does not exist is empty, and so
+-- is one that has expired. how is 'reading' if the script writes nothing, 'growing' if a full server is to refuse it, else nil.
+local function open(how)
+  local m = redis.call('HMGET', META, 'layout', 'first', 'last', 'cap', 'armed', 'lo', 'hi', 'expires')
   local first, last = tonumber(m[2]), tonumber(m[3])
   if m[1] == LAYOUT and first and last then
     local cap = tonumber(m[4]) or 0
     if cap < 1 and first <= last then
       return nil, redis.error_reply('BROKENLIST meta has the capacity ' .. cap)
     end
-    local problem = PLAIN and first > last and plain_problem()
+    local list = { first = first, last = last, cap = cap, armed = m[5] == '1', lo = tonumber(m[6]), hi = tonumber(m[7]) }
+    if m[8] then
+      list.expires, list.now = tonumber(m[8]), clock()
+      if list.now > list.expires then
+        bury(list, how)
+      end
+    end
+    local problem = PLAIN and list.first > list.last and plain_problem()
     if problem then
       return nil, problem
     end
-    return { first = first, last = last, cap = cap, armed = m[5] == '1', lo = tonumber(m[6]), hi = tonumber(m[7]) }
+    return list
   end
   if m[1] == LAYOUT then
     return nil, redis.error_reply('BROKENLIST meta has no pointers')
@@ -121,6 +172,20 @@ local function bell_at_hand()
   return true
 end
 
+-- lease is when a shard that is made now expires, or false. The shard gets it with keep, which it also needs where a stale
+-- one stands: a stale one may have a life that ends.
+local function lease(list)
+  return list.expires and redis.call('HGET', META, 'ttl')
+end
+
+local function keep(id, ends)
+  if ends then
+    redis.call('PEXPIREAT', PREFIX .. id, ends)
+  else
+    redis.call('PERSIST', PREFIX .. id)
+  end
+end
+
 -- ring puts one dummy into the bell, where there is never more than one. The bell is at hand, and the caller has written.
 local function ring()
   if redis.call('RPUSH', BELL, '1') > 1 then
@@ -178,4 +243,13 @@ local function sweep(list)
   else
     redis.call('DEL', META)
   end
+end
+
+-- delete deletes a list that has elements. It writes first what a full server lets pass.
+local function delete(list)
+  -- An error if they are no lists, or not here. That one is missing is no reason to keep the rest.
+  redis.call('LLEN', PREFIX .. list.first)
+  redis.call('LLEN', PREFIX .. list.last)
+  bury(list)
+  sweep(list)
 end

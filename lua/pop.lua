@@ -106,6 +106,7 @@ if empties and not was_empty then
   list.first = list.hi and list.hi + 1 or 0
   list.last = list.first - 1
   list.armed = false
+  forget_expiry(list)
   if list.lo then
     redis.call('HSET', META, 'first', list.first, 'last', list.last)
   elseif not must_arm then

@@ -9,7 +9,7 @@
 -- Safe because every key is read before the first write, and because that write may grow the data set, so that a full
 -- server refuses it with nothing changed.
 
-local list, problem = open()
+local list, problem = open(ARGV[6] and 'growing')
 if problem then
   return problem
 end
@@ -72,6 +72,7 @@ for i = 1, made do
     return missing(id) -- a stale shard of that id may still be on another node
   end
 end
+local ends = made > 0 and lease(list)
 local must_ring = list.armed and made > 0 and bell_at_hand()
 
 -- Write: the pointers, then the values.
@@ -89,6 +90,9 @@ for i = 0, made do
   end
   if (stale[id] or 0) > 0 then -- not unlinked before: a key that goes while its slot is moving cannot come back
     redis.call('LTRIM', PREFIX .. id, left and 0 or stale[id], left and -1 - stale[id] or -1)
+  end
+  if i > 0 and (ends or stale[id] > 0) then
+    keep(id, ends)
   end
   from = to + 1
 end
