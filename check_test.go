@@ -3,6 +3,7 @@ package shardedlist
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -68,6 +69,8 @@ func TestCheckNamesEveryBreach(t *testing.T) {
 		"meta has the capacity 0":                     func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HSet(t.Context(), k.meta, "cap", 0) },
 		"has no pointers":                             func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HDel(t.Context(), k.meta, "first") },
 		"first 7 is beyond last 3":                    func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HSet(t.Context(), k.meta, "first", 7) },
+		"shard 1 expires, the list does not":          func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.Expire(t.Context(), k.shard(1), time.Hour) },
+		"the shards are to expire, the list is not":   func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HSet(t.Context(), k.meta, "ttl", 1) },
 		"the meta of an empty list never expires":     func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HSet(t.Context(), k.meta, "first", 4) },
 	}
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {

@@ -26,7 +26,7 @@ func TestErrorsChangeNothingWhileASlotMoves(t *testing.T) {
 	for name, operate := range operations {
 		t.Run(name, func(t *testing.T) {
 			// The order in which keys move is the server's; other names and contents give other orders.
-			for _, setup := range []string{"armed", "short", "long", "swept"} {
+			for _, setup := range []string{"armed", "short", "long", "swept", "expiring"} {
 				list := newList(t, rdb, WithCapacity(2))
 				switch setup {
 				case "armed":
@@ -37,6 +37,11 @@ func TestErrorsChangeNothingWhileASlotMoves(t *testing.T) {
 					require.NoError(t, err)
 				case "long":
 					_, err := list.RPush(t.Context(), numbers(100, 117)...)
+					require.NoError(t, err)
+				case "expiring":
+					_, err := list.RPush(t.Context(), numbers(100, 107)...)
+					require.NoError(t, err)
+					_, err = list.Expire(t.Context(), time.Hour)
 					require.NoError(t, err)
 				case "swept":
 					_, err := list.RPush(t.Context(), numbers(100, 350)...)

@@ -225,12 +225,6 @@ func together(lists ...*ShardedList) error {
 	return nil
 }
 
-const (
-	errCrossSlot = replyError("CROSSSLOT Keys in request don't hash to the same slot")
-	errSyntax    = replyError("ERR syntax error")
-	errCount     = replyError("ERR count should be greater than 0")
-)
-
 // operationOn begins an operation on several lists, see lua/lists.lua.
 func operationOn(lists []*ShardedList, script *script, size int) operation {
 	keys := make([]string, 0, 2*len(lists))

@@ -166,10 +166,13 @@ func (t *translation) finish(ctx context.Context, replies []any, plain any, err 
 		return nil, err
 	}
 	if t.after != nil {
-		t.after(ctx, replies)
+		if err = t.after(ctx, replies); !isDone(err) {
+			return nil, err
+		}
 	}
 	if t.reply == nil {
-		return replies[0], nil
+		return replies[0], err
 	}
-	return t.reply(replies, plain)
+	reply, problem := t.reply(replies, plain)
+	return reply, cmp.Or(problem, err)
 }

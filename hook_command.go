@@ -42,8 +42,8 @@ type translation struct {
 	// plain is a command for the server itself, if there is one, and served tells whether the lists have made it needless.
 	plain  []any
 	served func(replies []any) bool
-	// after does what is left, in bounded steps.
-	after func(ctx context.Context, replies []any)
+	// after does what is left, in bounded steps, and may better the replies.
+	after func(ctx context.Context, replies []any) error
 }
 
 // step is a script on one list.
@@ -134,7 +134,7 @@ func (c *invocation) keys() func(yield func(int) bool) {
 // lists returns the lists of the call's keys.
 func (h *hook) lists(c *invocation) ([]*ShardedList, error) {
 	if c.command.instead != "" {
-		return nil, fmt.Errorf("shardedlist: %s: %w: %s", c.name, ErrUnsupported, c.command.instead)
+		return nil, c.unsupported(c.command.instead)
 	}
 	if !c.command.general {
 		for i := range c.keys() {
@@ -152,6 +152,11 @@ func (h *hook) lists(c *invocation) ([]*ShardedList, error) {
 		}
 	}
 	return lists, nil
+}
+
+// unsupported is the error of what a sharded list does not support.
+func (c *invocation) unsupported(instead string) error {
+	return fmt.Errorf("shardedlist: %s: %w: %s", c.name, ErrUnsupported, instead)
 }
 
 // tooLong tells whether it has more words than the command takes.

@@ -20,6 +20,7 @@ const (
 	noWatch  = "a transaction of list commands, or one command that moves elements, needs no WATCH"
 	noForm   = "read it with LRANGE and push what was read"
 	noSort   = "read it with LRANGE and sort what was read"
+	noOther  = "there is no other database for it: copy it under another name, or read it with LRANGE and push what was read"
 	noScript = "a script sees the keys of the shards only: call the list commands from Go; a transaction of them is atomic"
 )
 
@@ -58,6 +59,20 @@ var commands = map[string]*command{
 	"exists": {arity: -2, keys: allKeys, general: true, translate: translateExists},
 	"touch":  {arity: -2, keys: allKeys, general: true, translate: translateExists},
 	"type":   {arity: 2, keys: oneKey, general: true, translate: translateType},
+
+	"expire":      {arity: -3, keys: oneKey, general: true, translate: translateExpire(expiryIn, time.Second)},
+	"pexpire":     {arity: -3, keys: oneKey, general: true, translate: translateExpire(expiryIn, time.Millisecond)},
+	"expireat":    {arity: -3, keys: oneKey, general: true, translate: translateExpire(expiryAt, time.Second)},
+	"pexpireat":   {arity: -3, keys: oneKey, general: true, translate: translateExpire(expiryAt, time.Millisecond)},
+	"persist":     {arity: 2, keys: oneKey, general: true, translate: translatePersist},
+	"ttl":         {arity: 2, keys: oneKey, general: true, translate: translateTTL(lifetime{time.Second, false})},
+	"pttl":        {arity: 2, keys: oneKey, general: true, translate: translateTTL(lifetime{time.Millisecond, false})},
+	"expiretime":  {arity: 2, keys: oneKey, general: true, translate: translateTTL(lifetime{time.Second, true})},
+	"pexpiretime": {arity: 2, keys: oneKey, general: true, translate: translateTTL(lifetime{time.Millisecond, true})},
+
+	"rename":   {arity: 3, keys: twoKeys, translate: translateRename("OK", true)},
+	"renamenx": {arity: 3, keys: twoKeys, translate: translateRename(int64(1), false)},
+	"copy":     {arity: -3, keys: twoKeys, translate: translateCopy},
 
 	"object": {arity: -2, keys: secondKey, general: true, translate: translateObject},
 	"memory": {arity: -2, keys: secondKey, general: true, translate: translateMemory},
@@ -256,7 +271,10 @@ func translateLTrim(_ context.Context, c *invocation, lists []*ShardedList) (*tr
 	}
 	t := writing(lists[0], lists[0].trimOperation(start, stop))
 	t.reply = func([]any, any) (any, error) { return "OK", nil }
-	t.after = func(ctx context.Context, replies []any) { lists[0].sweep(ctx, replies[0]) }
+	t.after = func(ctx context.Context, replies []any) error {
+		lists[0].sweep(ctx, replies[0])
+		return nil
+	}
 	return t, nil
 }
 
@@ -347,10 +365,11 @@ func translateDel(_ context.Context, c *invocation, lists []*ShardedList) (*tran
 			return total == int64(len(c.args)-1)
 		},
 		reply: func(replies []any, plain any) (any, error) { return counted(existed(replies), plain) },
-		after: func(ctx context.Context, replies []any) {
+		after: func(ctx context.Context, replies []any) error {
 			for i, l := range lists {
 				l.sweep(ctx, replies[i].([]any)[1])
 			}
+			return nil
 		},
 	}, nil
 }

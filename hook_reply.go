@@ -101,13 +101,6 @@ func array[T any](values []T) []any {
 	return array
 }
 
-const (
-	errNoSuchKey  replyError = "ERR no such key"
-	errNotInteger replyError = "ERR value is not an integer or out of range"
-	errAborted    replyError = "EXECABORT Transaction discarded because of previous errors."
-	errWrongType  replyError = "WRONGTYPE Operation against a key holding the wrong kind of value"
-)
-
 // asReplied turns an error of a sharded list into the one that Redis has for it: without the words of this package around it,
 // and without what the server adds to an error that a script met.
 func asReplied(err error) error {

@@ -107,11 +107,11 @@ func (n *lane) learn(failed bool, err error) {
 }
 
 // refusals are the errors that scripts remember as results, in Redis's words.
-var refusals = []string{"ERR no such key", "ERR index out of range", "ERR syntax error"}
+var refusals = []replyError{errNoSuchKey, errIndex, errSyntax}
 
 // isRefusal tells whether the error is an operation's result, which a repetition gives again.
 func isRefusal(err error) bool {
-	return isReply(err) && slices.Contains(refusals, err.Error())
+	return isReply(err) && slices.Contains(refusals, replyError(err.Error()))
 }
 
 // settle learns the outcome of the lane's last operation, if it is not known, by repeating it with nothing to do: what it did

@@ -16,26 +16,29 @@ var luaFiles embed.FS
 
 // The scripts, one an operation, with the shared helpers of list.lua in front.
 var (
-	pushScript    = loadScript("list", "lane", "push")
-	popScript     = loadScript("list", "lane", "pop")
-	settleScript  = loadScript("list", "lane", "settle")
-	forgetScript  = loadScript("list", "lane", "forget")
-	lsetScript    = loadScript("list", "lane", "lset")
-	linsertScript = loadScript("list", "lane", "linsert")
-	lremScript    = loadScript("list", "lane", "lrem")
-	ltrimScript   = loadScript("list", "lane", "ltrim")
-	lposScript    = loadScript("list", "lpos")
-	llenScript    = loadScript("list", "llen")
-	lindexScript  = loadScript("list", "lindex")
-	lrangeScript  = loadScript("list", "lrange")
-	lmoveScript   = loadScript("list", "lane", "lists", "ends", "lmove")
-	lmpopScript   = loadScript("list", "lane", "lists", "ends", "lmpop")
-	scanScript    = loadScript("list", "scan")
-	delScript     = loadScript("list", "del")
-	sweepScript   = loadScript("list", "sweep")
-	objectScript  = loadScript("list", "object")
-	infoScript    = loadScript("list", "info")
-	checkScript   = loadScript("list", "check")
+	pushScript     = loadScript("list", "lane", "push")
+	popScript      = loadScript("list", "lane", "pop")
+	settleScript   = loadScript("list", "lane", "settle")
+	forgetScript   = loadScript("list", "lane", "forget")
+	lsetScript     = loadScript("list", "lane", "lset")
+	linsertScript  = loadScript("list", "lane", "linsert")
+	lremScript     = loadScript("list", "lane", "lrem")
+	ltrimScript    = loadScript("list", "lane", "ltrim")
+	lposScript     = loadScript("list", "lpos")
+	llenScript     = loadScript("list", "llen")
+	lindexScript   = loadScript("list", "lindex")
+	lrangeScript   = loadScript("list", "lrange")
+	lmoveScript    = loadScript("list", "lane", "lists", "ends", "lmove")
+	lmpopScript    = loadScript("list", "lane", "lists", "ends", "lmpop")
+	transferScript = loadScript("list", "lane", "lists", "transfer")
+	expireScript   = loadScript("list", "lane", "expire")
+	ttlScript      = loadScript("list", "ttl")
+	scanScript     = loadScript("list", "scan")
+	delScript      = loadScript("list", "del")
+	sweepScript    = loadScript("list", "sweep")
+	objectScript   = loadScript("list", "object")
+	infoScript     = loadScript("list", "info")
+	checkScript    = loadScript("list", "check")
 
 	releaseScript = loadScript("release")
 )
@@ -166,14 +169,6 @@ func isPassing(err error) bool {
 	}
 	return false
 }
-
-// replyError is an error that the server would reply with, to what is therefore not sent.
-type replyError string
-
-func (e replyError) Error() string { return string(e) }
-
-// RedisError makes it a redis.Error.
-func (e replyError) RedisError() {}
 
 // isReply tells an error that the server replied with from one of the connection or the context.
 func isReply(err error) bool {

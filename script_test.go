@@ -100,6 +100,20 @@ var operations = map[string]func(ctx context.Context, list *ShardedList) error{
 	"ltrim":         func(ctx context.Context, list *ShardedList) error { return list.LTrim(ctx, 1, -2) },
 	"ltrim to one":  func(ctx context.Context, list *ShardedList) error { return list.LTrim(ctx, 3, 3) },
 	"ltrim to none": func(ctx context.Context, list *ShardedList) error { return list.LTrim(ctx, 1, 0) },
+	"expire": func(ctx context.Context, list *ShardedList) error {
+		_, err := list.Expire(ctx, time.Hour)
+		return err
+	},
+	"expire at once": func(ctx context.Context, list *ShardedList) error { _, err := list.Expire(ctx, 0); return err },
+	"persist":        func(ctx context.Context, list *ShardedList) error { _, err := list.Persist(ctx); return err },
+	"rename": func(ctx context.Context, list *ShardedList) error {
+		_, err := list.RenameNX(ctx, "{"+list.Name()+"}renamed")
+		return ignoreRefusal(err)
+	},
+	"copy": func(ctx context.Context, list *ShardedList) error {
+		_, err := list.Copy(ctx, "{"+list.Name()+"}copy", true)
+		return err
+	},
 }
 
 // beside is another list whose keys are among those that snapshot takes for the list's.

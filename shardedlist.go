@@ -76,6 +76,8 @@ type ShardedList struct {
 	replicas       int // that are to have an operation before it returns; 0: nobody asks
 	replicaTimeout time.Duration
 
+	expiryGrace time.Duration // how long the shards outlive a list that expires, at the least
+
 	capacity atomic.Int64 // of a list that a push creates; 0 until it is known
 
 	lpush, rpush, lpop, rpop commits // the callers of each kind of operation
@@ -127,7 +129,7 @@ func New(rdb redis.UniversalClient, name string, opts ...Option) (*ShardedList, 
 	if name == "" {
 		return nil, ErrEmptyName
 	}
-	l := &ShardedList{rdb: rdb, name: name, keys: keysOf(name), maxSlice: maxSlice}
+	l := &ShardedList{rdb: rdb, name: name, keys: keysOf(name), maxSlice: maxSlice, expiryGrace: expiryGrace}
 	for _, opt := range opts {
 		if err := opt(l); err != nil {
 			return nil, err

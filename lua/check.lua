@@ -6,7 +6,7 @@
 -- Cost  O(1): at most STEP shards.
 
 local STEP = 1000
-local list, problem = open()
+local list, problem = open('reading')
 if problem then
   return problem
 end
@@ -41,9 +41,17 @@ if is_empty(list) then
   if life == -1 and not list.lo then
     breach('the meta of an empty list never expires')
   end
+  if list.expires then
+    breach('an empty list is to expire')
+  end
   return reply
 end
-if life >= 0 then
+local expiry = redis.call('HMGET', META, 'ttl', 'walk')
+local all_expire = expiry[1] and not expiry[2]
+if (expiry[1] or expiry[2]) and not list.expires then
+  breach('the shards are to expire, the list is not')
+end
+if life >= 0 and not all_expire then
   breach('the meta of a list with elements expires')
 end
 if list.armed then
@@ -61,6 +69,16 @@ for id = from, to do
     breach('shard ', id, ' is missing')
   elseif size > list.cap or (size < list.cap and not at_end) then
     breach('shard ', id, ' holds ', size, ' elements, the capacity is ', list.cap)
+  end
+  local shard_life = redis.call('PTTL', PREFIX .. id)
+  if shard_life >= 0 and not list.expires then
+    breach('shard ', id, ' expires, the list does not')
+  elseif shard_life >= 0 and list.now + shard_life <= math.min(list.expires, 2 ^ 53) then
+    breach('shard ', id, ' expires before the list')
+  elseif shard_life == -1 and all_expire then
+    breach('shard ', id, ' never expires, the list does')
+  elseif life >= 0 and shard_life > life then
+    breach('shard ', id, ' expires after meta')
   end
 end
 if to < list.last then

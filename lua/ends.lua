@@ -36,15 +36,7 @@ local function take_planned(list, plan, stays)
     shards[i] = redis.call(plan.left and 'LPOP' or 'RPOP', PREFIX .. id, part)
   end
   if plan.empties and plan.total > 0 then
-    -- Past whatever a Del left, so that new shards keep clear of it.
-    list.first = list.hi and list.hi + 1 or 0
-    list.last = list.first - 1
-    list.armed = false
-    if list.lo then
-      redis.call('HSET', META, 'first', list.first, 'last', list.last)
-    elseif not stays then
-      redis.call('DEL', META)
-    end
+    vacate(list, stays)
   elseif plan.at ~= plan.near then
     local pointer = plan.left and 'first' or 'last'
     list[pointer] = plan.at
@@ -66,14 +58,15 @@ local function plan_put(list, left, size, count, cap)
     end
   end
   plan.made = math.max(0, math.ceil((count - plan.room) / plan.cap))
-  plan.stale = {} -- by id, how many elements of a deleted list stand there
+  plan.stale = {} -- how many elements of a deleted list stand there
   for i = 1, plan.made do
-    local id = plan.near + i * plan.step
-    plan.stale[id] = redis.call('LLEN', PREFIX .. id)
-    if list.lo and is_moving(redis.pcall('EXISTS', META, PREFIX .. id)) then
-      return nil, missing(id) -- a stale shard of that id may still be on another node
+    local stale, problem = beneath(list, plan.near + i * plan.step)
+    if problem then
+      return nil, problem
     end
+    plan.stale[i] = stale
   end
+  plan.ends = plan.made > 0 and lease(list)
   plan.rings = list.armed and plan.made > 0 and bell_at_hand()
   return plan
 end
@@ -88,14 +81,13 @@ local function put_planned(list, plan, values, from)
     redis.call('HSET', META, 'layout', LAYOUT, 'first', list.first, 'last', list.last, 'cap', list.cap, 'armed', 0)
   end
   for i = 0, plan.made do
-    local key = PREFIX .. (plan.near + i * plan.step)
+    local id = plan.near + i * plan.step
     local to = math.min(#values, from + (i == 0 and plan.room or plan.cap) - 1)
     for k = from, to, UNPACK_MAX do
-      redis.call(plan.left and 'LPUSH' or 'RPUSH', key, unpack(values, k, math.min(to, k + UNPACK_MAX - 1)))
+      redis.call(plan.left and 'LPUSH' or 'RPUSH', PREFIX .. id, unpack(values, k, math.min(to, k + UNPACK_MAX - 1)))
     end
-    local stale = plan.stale[plan.near + i * plan.step] or 0
-    if stale > 0 then -- not unlinked before: a key that goes while its slot is moving cannot come back
-      redis.call('LTRIM', key, plan.left and 0 or stale, plan.left and -1 - stale or -1)
+    if i > 0 then
+      adopt(id, plan.stale[i], plan.left, plan.ends)
     end
     from = to + 1
   end

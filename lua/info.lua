@@ -4,7 +4,7 @@
 -- Reply first, last, capacity (0 if the list is empty), length, 1 if somebody waits, shards still to be swept at most
 -- Cost  O(1).
 
-local list, problem = open()
+local list, problem = open('reading')
 if problem then
   return problem
 end

@@ -5,7 +5,7 @@
 -- Reply the element, or nil if there is none at that index
 -- Cost  O(1) in the number of shards, O(capacity) within one.
 
-local list, problem = open()
+local list, problem = open('reading')
 if problem then
   return problem
 end

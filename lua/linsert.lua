@@ -11,7 +11,7 @@
 -- set, so that a full server refuses it with nothing changed. No shard is ever without elements in between: while its slot
 -- is moving, a key that goes cannot come back.
 
-local list, problem = open()
+local list, problem = open('growing')
 if problem then
   return problem
 end
@@ -55,13 +55,14 @@ for on_the_way = id + step, stop, step do
     return missing(on_the_way)
   end
 end
-local stale
+local stale, ends
 if room == 0 then
   stop = stop + step
   stale, problem = beneath(list, stop)
   if problem then
     return problem
   end
+  ends = lease(list)
 end
 
 -- Write: the value, the elements passed on, then the pointer.
@@ -71,7 +72,7 @@ for from = id, stop - step, step do
   redis.call(left and 'RPUSH' or 'LPUSH', PREFIX .. (from + step), passed)
 end
 if stale then
-  uncover(stop, stale, not left)
+  adopt(stop, stale, not left, ends)
   list[left and 'first' or 'last'] = stop
   redis.call('HSET', META, left and 'first' or 'last', stop)
 end

@@ -6,6 +6,13 @@
 --   cap          elements in a full shard, fixed while the list is not empty
 --   armed        '1' when somebody waits on the bell; only ever set on an empty list
 --   lo, hi       ids that a Del or LTrim left to unlink, those of live shards excepted
+--   expires      when the list expires, in Unix milliseconds; such a list also has, or is about to have:
+--   ttl          when each shard expires, well after the list
+--   walk         the id of the next shard to give that to, or to take its own from if there is no ttl; gone when all are done
+--
+-- Redis would not remove all keys of a list at one moment. So a list has expired when its time is over, and the keys' own
+-- lives only see to it that nothing stays if nobody comes again. While the list lives, each shard's life is without end, or
+-- ends well after the list; meta's ends after that of all others.
 --
 -- KEYS[1] is meta. KEYS[2], where there is one, is a key that must hold nothing while the list is in use: the one that the
 -- list stands in for. The other keys share meta's hash tag, so on a cluster they are on the same node, unless their slot
@@ -36,20 +43,61 @@ local function plain_problem()
   end
 end
 
--- open reads meta. It returns the list's state, or nil and the error to reply with. A list that does not exist is empty.
-local function open()
-  local m = redis.call('HMGET', META, 'layout', 'first', 'last', 'cap', 'armed', 'lo', 'hi')
+-- clock is the server's time in Unix milliseconds.
+local function clock()
+  local now = redis.call('TIME')
+  return tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000)
+end
+
+-- leave adds the ids of shards that the pointers leave to those that are to be swept. The caller writes them.
+local function leave(list, from, to)
+  list.lo = math.min(list.lo or from, from)
+  list.hi = math.max(list.hi or to, to)
+end
+
+-- abandon makes the state that of an empty list, whose shards are left to sweep. The caller writes it.
+local function abandon(list)
+  leave(list, list.first, list.last)
+  list.first, list.last = list.hi + 1, list.hi
+  list.expires = nil
+end
+
+-- bury makes an expired list an empty one. That changes nothing of what anybody sees, so it may be done before all else. What
+-- grows the list writes first what a full server refuses, anything else what it lets pass, and what only reads nothing.
+local function bury(list, how)
+  abandon(list)
+  if how == 'reading' then
+    return
+  end
+  if how ~= 'growing' then
+    redis.call('HDEL', META, 'cap')
+  end
+  redis.call('HSET', META, 'first', list.first, 'last', list.last, 'lo', list.lo, 'hi', list.hi)
+  redis.call('HDEL', META, 'cap', 'expires', 'ttl', 'walk')
+end
+
+-- open reads meta. It returns the list's state, or nil and the error to reply with. A list that does not exist is empty, and so
+-- is one that has expired. how is 'reading' if the script writes nothing, 'growing' if a full server is to refuse it, else nil.
+local function open(how)
+  local m = redis.call('HMGET', META, 'layout', 'first', 'last', 'cap', 'armed', 'lo', 'hi', 'expires')
   local first, last = tonumber(m[2]), tonumber(m[3])
   if m[1] == LAYOUT and first and last then
     local cap = tonumber(m[4]) or 0
     if cap < 1 and first <= last then
       return nil, redis.error_reply('BROKENLIST meta has the capacity ' .. cap)
     end
-    local problem = PLAIN and first > last and plain_problem()
+    local list = { first = first, last = last, cap = cap, armed = m[5] == '1', lo = tonumber(m[6]), hi = tonumber(m[7]) }
+    if m[8] then
+      list.expires, list.now = tonumber(m[8]), clock()
+      if list.now > list.expires then
+        bury(list, how)
+      end
+    end
+    local problem = PLAIN and list.first > list.last and plain_problem()
     if problem then
       return nil, problem
     end
-    return { first = first, last = last, cap = cap, armed = m[5] == '1', lo = tonumber(m[6]), hi = tonumber(m[7]) }
+    return list
   end
   if m[1] == LAYOUT then
     return nil, redis.error_reply('BROKENLIST meta has no pointers')
@@ -136,6 +184,29 @@ local function uncover(id, stale, left)
   end
 end
 
+-- lease is when a shard that is made now expires, or false. It is read before the first write.
+local function lease(list)
+  return list.expires and redis.call('HGET', META, 'ttl')
+end
+
+-- keep gives a shard that life.
+local function keep(id, ends)
+  if ends then
+    redis.call('PEXPIREAT', PREFIX .. id, ends)
+  else
+    redis.call('PERSIST', PREFIX .. id)
+  end
+end
+
+-- adopt makes a shard one of the list, once elements have been pushed to where stale ones may be: it is rid of those, and
+-- has the life of a new shard, not theirs.
+local function adopt(id, stale, left, ends)
+  uncover(id, stale, left)
+  if ends or stale > 0 then
+    keep(id, ends)
+  end
+end
+
 -- bell_at_hand tells, before the first write, whether the bell can be rung. While the slot is moving, a bell that is not
 -- here may be on the other node, and one made here would stop the move. Nobody can begin to wait then, BLPOP fails as well;
 -- who waits already hears of it when the slot has moved, or when its slice ends.
@@ -164,23 +235,21 @@ local function arm(list)
   end
 end
 
--- vacate notes that the list has lost its last element. The pointers go past whatever a Del left, so that new shards keep
--- clear of it. Meta is deleted, unless the caller needs it.
+-- vacate notes that the list has lost its last element; what is empty does not expire. The pointers go past whatever a Del
+-- left, so that new shards keep clear of it. Meta is deleted, unless the caller needs it.
 local function vacate(list, needed)
   list.first = list.hi and list.hi + 1 or 0
   list.last = list.first - 1
   list.armed = false
+  if not list.lo and not needed then
+    redis.call('DEL', META)
+  elseif list.expires then
+    redis.call('HDEL', META, 'expires', 'ttl', 'walk')
+  end
+  list.expires = nil
   if list.lo then
     redis.call('HSET', META, 'first', list.first, 'last', list.last)
-  elseif not needed then
-    redis.call('DEL', META)
   end
-end
-
--- leave adds the ids of shards that the pointers leave to those that are to be swept. The caller writes them.
-local function leave(list, from, to)
-  list.lo = math.min(list.lo or from, from)
-  list.hi = math.max(list.hi or to, to)
 end
 
 -- sweep unlinks up to SWEEP_STEP shards that a Del or LTrim left, none of them live, and keeps account of it in meta. Where the
@@ -225,15 +294,11 @@ local function sweep(list)
   end
 end
 
--- discard takes all elements out of the list by moving the pointers, and sweeps. HDEL comes first because a full server lets it
--- pass.
+-- discard deletes a list that has elements. It writes first what a full server lets pass.
 local function discard(list)
   -- An error if they are no lists, or not here. That one is missing is no reason to keep the rest.
   redis.call('LLEN', PREFIX .. list.first)
   redis.call('LLEN', PREFIX .. list.last)
-  leave(list, list.first, list.last)
-  list.first, list.last = list.hi + 1, list.hi
-  redis.call('HDEL', META, 'cap')
-  redis.call('HSET', META, 'first', list.first, 'last', list.last, 'lo', list.lo, 'hi', list.hi)
+  bury(list)
   sweep(list)
 end

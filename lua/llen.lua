@@ -4,7 +4,7 @@
 -- Reply the length
 -- Cost  O(1): all shards between the ends are full.
 
-local list, problem = open()
+local list, problem = open('reading')
 if problem then
   return problem
 end

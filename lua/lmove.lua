@@ -83,7 +83,7 @@ local putting
 if total > 0 and not in_place then
   use(2)
   if not same then
-    destination, problem = open()
+    destination, problem = open('growing')
     if problem then
       return problem
     end

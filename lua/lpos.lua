@@ -5,7 +5,7 @@
 -- Reply the index, or nil if there is none; with COUNT, an array of indices
 -- Cost  O(elements searched), one call a shard, or two where it holds none.
 
-local list, problem = open()
+local list, problem = open('reading')
 if problem then
   return problem
 end

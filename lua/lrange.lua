@@ -5,7 +5,7 @@
 -- Reply arrays of elements, one for each shard they are in
 -- Cost  O(elements returned + capacity), wherever in the list they are.
 
-local list, problem = open()
+local list, problem = open('reading')
 if problem then
   return problem
 end

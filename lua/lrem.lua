@@ -83,8 +83,9 @@ for changing = chosen.gap, near, step do
   end
 end
 
--- Write: the removals. The first write changes nothing and, as no RPUSH could, opens the way on a full server.
-redis.call('PERSIST', META)
+-- Write: the removals. The first write changes nothing, as no list with elements is armed, and it opens the way on a full
+-- server, as no RPUSH could.
+redis.call('HDEL', META, 'armed')
 if removed == length then
   for gone = list.first, list.last do
     redis.call('UNLINK', PREFIX .. gone)

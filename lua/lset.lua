@@ -7,7 +7,7 @@
 --
 -- Safe because the shard is read before LSET, the first write, which a full server refuses.
 
-local list, problem = open()
+local list, problem = open('growing')
 if problem then
   return problem
 end

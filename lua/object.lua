@@ -5,7 +5,7 @@
 -- Reply that of OBJECT, or nil for an empty list
 -- Cost  O(1).
 
-local list, problem = open()
+local list, problem = open('reading')
 if problem then
   return problem
 end

@@ -10,7 +10,7 @@
 -- Safe because every key is read before the first write, and because that write may grow the data set, so that a full
 -- server refuses it with nothing changed.
 
-local list, problem = open()
+local list, problem = open(ARGV[6] and 'growing')
 if problem then
   return problem
 end
@@ -78,6 +78,7 @@ for i = 1, made do
     return problem
   end
 end
+local ends = made > 0 and lease(list)
 local must_ring = list.armed and made > 0 and bell_at_hand()
 
 -- Write: the pointers, then the values.
@@ -93,7 +94,9 @@ for i = 0, made do
   for k = from, to, UNPACK_MAX do
     redis.call(PUSH, PREFIX .. id, unpack(ARGV, k, math.min(to, k + UNPACK_MAX - 1)))
   end
-  uncover(id, stale[id] or 0, left)
+  if i > 0 then
+    adopt(id, stale[id], left, ends)
+  end
   from = to + 1
 end
 if was_empty and made > 0 then

@@ -8,7 +8,7 @@
 --
 -- Elements stay in their shard, so that one which is in the list from the first call to the last is read exactly once.
 
-local list, problem = open()
+local list, problem = open('reading')
 if problem then
   return problem
 end
