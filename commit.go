@@ -49,7 +49,7 @@ type kind struct {
 }
 
 // errNoAnswer is the error of a caller whose turn came when its time was up.
-var errNoAnswer = errors.New("the server has not answered")
+var errNoAnswer = fmt.Errorf("the server has not answered: %w", context.DeadlineExceeded)
 
 // request is what one caller wants.
 type request struct {

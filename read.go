@@ -49,7 +49,8 @@ func (l *ShardedList) LRange(ctx context.Context, start, stop int64) ([]string, 
 // and no large reply gathers in memory. There is no Redis command for it; it is to LRange what SCAN is to KEYS.
 //
 // Each step is atomic, the whole is not. An element that is in the list all the while is returned exactly once and in its
-// place; one that is pushed or popped meanwhile may be returned or not. It ends, however fast others push.
+// place; one that is pushed or popped meanwhile may be returned or not. While LInsert or LRem move elements from shard to shard,
+// one of those may be missed or returned twice. It ends, however fast others push.
 //
 // After an error, which is the sequence's last pair, it stops. Its errors are those of LLen.
 func (l *ShardedList) All(ctx context.Context) iter.Seq2[string, error] {

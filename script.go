@@ -16,8 +16,8 @@ var luaFiles embed.FS
 
 // The scripts, one an operation, with the shared helpers of list.lua in front.
 var (
-	pushScript     = loadScript("list", "lane", "push")
-	popScript      = loadScript("list", "lane", "pop")
+	pushScript     = loadScript("push_one", "list", "lane", "push")
+	popScript      = loadScript("pop_one", "list", "lane", "pop")
 	settleScript   = loadScript("list", "lane", "settle")
 	forgetScript   = loadScript("list", "lane", "forget")
 	lsetScript     = loadScript("list", "lane", "lset")

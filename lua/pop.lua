@@ -8,7 +8,7 @@
 --         'woken'  its BLPOP on the bell has just ended; 7 is its release key, whose presence says to take nothing
 -- Reply 1 if the operation had been done before, else 0; then arrays of elements, one for each shard they came from, in
 --       the order popped
--- Cost  O(elements popped). Three calls for one element, and its record two.
+-- Cost  O(elements popped).
 --
 -- Safe because every key is read before the first write, and because that write (LPOP, DEL or UNLINK) cannot grow the
 -- data set, so that a full server lets it pass.

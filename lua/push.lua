@@ -5,7 +5,7 @@
 -- ARGV  1 to 3 see lane.lua, 4 'L' or 'R', 5 the capacity if this push creates the list, '' if it must not, 6… the values;
 --       with none, the operation counts as done, and earlier copies of it can do nothing any more
 -- Reply the length of the list, 0 if it was not to be created, or an error that left everything as it was
--- Cost  O(values). A value that fits its shard takes three calls, two while the list is one shard, and its record two.
+-- Cost  O(values).
 --
 -- Safe because every key is read before the first write, and because that write may grow the data set, so that a full
 -- server refuses it with nothing changed.
@@ -23,29 +23,6 @@ local PUSH = left and 'LPUSH' or 'RPUSH'
 local VALUES = 6
 local count = #ARGV - VALUES + 1
 local was_empty = is_empty(list)
-
--- One value: push it and look at the size the reply tells, which saves asking before. A full shard gives it back.
-if count == 1 and not was_empty and not list.lo then
-  local near = left and list.first or list.last
-  local length = 0
-  if list.first ~= list.last then
-    local far = left and list.last or list.first
-    length = redis.call('LLEN', PREFIX .. far)
-    if length == 0 then
-      return missing(far)
-    end
-    length = length + (list.last - list.first - 1) * list.cap
-  end
-  local size = redis.call(PUSH .. 'X', PREFIX .. near, ARGV[VALUES])
-  if size == 0 then
-    return missing(near)
-  end
-  if size <= list.cap then
-    remember(length + size)
-    return length + size
-  end
-  redis.call(left and 'LPOP' or 'RPOP', PREFIX .. near)
-end
 
 -- Look: how much room the end shard has, and that the shards after it may be made.
 local head, tail, length = measure(list)
