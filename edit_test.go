@@ -135,7 +135,7 @@ func (m *model) same(err, want error) {
 
 // Edits of lists of many full shards, with arguments from all over the list.
 func TestEditsOfLongListsAsRedis(t *testing.T) {
-	sequences := 6
+	sequences := 3
 	if testing.Short() {
 		sequences = 2
 	}
@@ -511,7 +511,7 @@ func TestEditsAreDoneOnceOverABrokenNetwork(t *testing.T) {
 			m.push(list.RPush, rdb.RPush, m.fresh(20))
 			proxy.Set(rates)
 			random := rand.New(rand.NewPCG(7, 7))
-			for range 150 {
+			for range 60 {
 				m.edit(broken, byte(random.IntN(edits-1)), random.IntN(12), random.Int64N(32)-16)
 				m.verify(list)
 				if len(m.values) < 5 {

@@ -549,9 +549,9 @@ func TestExpiryWhenMemoryIsFull(t *testing.T) {
 
 // Any sequence of operations, in which lists get and lose their expiry, against plain lists; shards are never at variance.
 func TestExpiryModel(t *testing.T) {
-	steps := 200
+	steps := 60
 	if testing.Short() {
-		steps = 50
+		steps = 20
 	}
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
-var hookSequences = flag.Int("hook.sequences", 60, "sequences of commands that TestHookRepliesAsRedis compares, a server and capacity")
+var hookSequences = flag.Int("hook.sequences", 12, "sequences of commands that TestHookRepliesAsRedis compares, a server and capacity")
 
 // The same random commands, through the hook on keys that match and on plain keys of the same server, have the same replies,
 // value for value and error for error: commands alone, in pipelines and in transactions, well formed and not.

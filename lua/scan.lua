@@ -6,8 +6,8 @@
 -- Reply the id to go on from ('' at the end), the id of the last shard to read, and arrays of elements, one a shard
 -- Cost  O(elements returned), and never fewer than one shard.
 --
--- Elements stay in their shard, unless LINSERT or LREM hand them on, so that one which is in the list from the first call to the
--- last is read exactly once.
+-- Elements stay in their shard, unless LINSERT or LREM hand them on, so that one which is in the list from the first call to
+-- the last is read exactly once.
 
 local list, problem = open('reading')
 if problem then

@@ -24,7 +24,10 @@ package redistest
 import (
 	"context"
 	"errors"
+	"flag"
 	"os"
+	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -111,8 +114,16 @@ func Main(m *testing.M) interface{ Run() int } {
 
 type runner struct{ *testing.M }
 
+// parallel is how many tests run at once, unless told otherwise: they wait for
+// servers more than they compute.
+const parallel = 6
+
 func (r runner) Run() int {
 	defer closeShared()
+	flag.Parse()
+	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = flag.Set("test.parallel", strconv.Itoa(parallel))
+	}
 	return r.M.Run()
 }
 

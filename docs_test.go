@@ -1,0 +1,63 @@
+package shardedlist
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// docs/commands.md names every command that the hook takes, every one that it refuses, every list command of go-redis, and every
+// method of ShardedList that stands for a command.
+func TestCommandsPageIsComplete(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("docs/commands.md")
+	require.NoError(t, err)
+	supported, refused, found := strings.Cut(string(page), "## What the hook refuses")
+	require.True(t, found)
+	refused, _, _ = strings.Cut(refused, "## Other commands")
+
+	given, notGiven := []string{}, []string{}
+	for name, command := range commands {
+		switch {
+		case command == nil:
+		case command.instead != "":
+			notGiven = append(notGiven, name)
+		default:
+			given = append(given, name)
+		}
+	}
+	assert.ElementsMatch(t, given, column(supported, 1), "commands")
+	assert.ElementsMatch(t, notGiven, column(refused, 1), "commands refused")
+
+	methods := column(supported, 2)
+	for method := range reflect.TypeFor[redis.ListCmdable]().Methods() {
+		assert.Contains(t, methods, strings.ToLower(method.Name), "a list command of go-redis")
+	}
+	others := []string{"all", "check", "info", "name"}
+	for method := range reflect.TypeFor[*ShardedList]().Methods() {
+		if name := strings.ToLower(method.Name); !slices.Contains(others, name) {
+			assert.Contains(t, methods, name, "a method of ShardedList")
+		}
+	}
+}
+
+// column is the code words in a column of the tables of a page, in lower case and without their package.
+func column(page string, number int) (words []string) {
+	for line := range strings.Lines(page) {
+		cells := strings.Split(line, "|")
+		if len(cells) <= number {
+			continue
+		}
+		for _, word := range regexp.MustCompile("`[^`]+`").FindAllString(cells[number], -1) {
+			words = append(words, strings.TrimPrefix(strings.ToLower(strings.Trim(word, "`")), "shardedlist."))
+		}
+	}
+	return words
+}
