@@ -18,9 +18,9 @@ import (
 // The sharded list against two oracles, a Go slice and a plain Redis list on the same server: whatever the sequence of
 // operations, and whichever client runs them, all three give the same results.
 func TestModel(t *testing.T) {
-	steps, seeds := 150, 6
+	steps, seeds := 150, 2
 	if testing.Short() {
-		steps, seeds = 50, 2
+		steps, seeds = 50, 1
 	}
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		for seed := range uint64(seeds) {
