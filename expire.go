@@ -193,5 +193,9 @@ func (k lifetime) of(reply any) (int64, error) {
 		expires -= times[1].(int64)
 	}
 	per := k.unit.Milliseconds()
-	return (expires + per/2) / per, nil // Redis rounds halves up
+	units := expires / per
+	if expires%per*2 >= per { // Redis rounds halves up
+		units++
+	}
+	return units, nil
 }
