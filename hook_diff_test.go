@@ -78,7 +78,12 @@ func (d *differential) run() {
 			replyOf(d.hooked.Do(ctx, d.on("sharded", []any{"lrange", key, 0, -1})...)))
 		list, err := New(d.plain, d.key("sharded", key))
 		require.NoError(d.t, err)
-		require.NoError(d.t, list.Check(ctx))
+		if d.random.IntN(20) == 0 {
+			require.NoError(d.t, list.Check(ctx)) // which looks at all keys of the server
+		}
+		breaches, err := list.run(ctx, checkScript, "")
+		require.NoError(d.t, err)
+		require.Equal(d.t, []any{""}, breaches)
 		d.plain.Do(ctx, d.on("plain", []any{"del", key})...)
 		d.hooked.Do(ctx, d.on("sharded", []any{"del", key})...)
 	}
@@ -289,8 +294,14 @@ func (d *differential) wellFormed() []any {
 		}
 		return command
 	case 25:
+		if d.random.IntN(10) > 0 {
+			return []any{"lpop", k}
+		}
 		return []any{d.pick("blpop", "brpop"), k, d.anyKey(), d.timeout()}
 	case 26:
+		if d.random.IntN(10) > 0 { // an idle server ends a wait up to 100 ms late
+			return []any{"llen", k}
+		}
 		switch d.random.IntN(3) {
 		case 0:
 			return []any{"brpoplpush", k, d.anyKey(), d.timeout()}

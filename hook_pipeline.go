@@ -61,8 +61,8 @@ func (h *hook) pipeline(ctx context.Context, cmds []redis.Cmder, calls []*invoca
 		}
 		_ = p.add(ctx, cmd, calls[i])
 	}
-	err := p.exec(ctx, next)
-	return cmp.Or(firstError(cmds), err)
+	_ = p.exec(ctx, next)
+	return firstError(cmds)
 }
 
 func firstError(cmds []redis.Cmder) error {
@@ -178,6 +178,11 @@ func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) err
 	}
 	err := next(ctx, wire)
 	for _, part := range p.parts {
+		for _, cmd := range part.sent {
+			if err != nil && cmd.Err() == nil && cmd.Val() == nil {
+				cmd.SetErr(err) // another hook has kept it from being sent
+			}
+		}
 		if part.translation != nil {
 			part.finish(ctx, p.atomic)
 		}
@@ -269,14 +274,15 @@ func (p *part) share(reply any, problem error) {
 	}
 }
 
-// settle returns what the i-th step came to. Outside a transaction, one that the server could not serve for the moment is repeated.
+// settle returns what the i-th step came to. Outside a transaction, one whose reply was lost, or that the server could not serve for
+// the moment, is repeated.
 func (p *part) settle(ctx context.Context, i int, atomic bool) (any, error) {
 	s, n := p.translation.steps[i], p.lanes[i]
 	reply, err := p.sent[i].Result()
 	if err == redis.Nil {
 		reply, err = nil, nil
 	}
-	again := !atomic && err != nil && (isPassing(err) || redis.HasErrorPrefix(err, "NOSCRIPT"))
+	again := !atomic && err != nil && (!isReply(err) || isPassing(err) || redis.HasErrorPrefix(err, "NOSCRIPT"))
 	if n == nil {
 		if again {
 			return s.run(ctx)

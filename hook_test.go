@@ -3,6 +3,7 @@ package shardedlist
 import (
 	"context"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"github.com/google/uuid"
@@ -55,6 +56,78 @@ func TestHookServesAllClientsOfARedisClient(t *testing.T) {
 	require.NoError(t, rdb.Do(ctx, "RPUSH", key, 3).Err())
 	assert.Equal(t, []string{"1", "2", "3"}, rdb.LRange(ctx, key, 0, -1).Val())
 	assert.Equal(t, "none", server.Client(t).Type(ctx, key).Val(), "nothing is at the key itself")
+}
+
+func TestHookOnARing(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	one, two := redistest.Shared(t, redistest.Redis), redistest.Shared(t, redistest.Valkey)
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": one.Addr(), "two": two.Addr()}})
+	defer ring.Close()
+	prefix := uniqueName(t) + ":"
+	ring.AddHook(NewHook(ring, Match(prefix+"*"), WithCapacity(2)))
+	for i := range 20 {
+		key := prefix + strconv.Itoa(i)
+		require.NoError(t, ring.RPush(ctx, key, "a", "b", "c").Err())
+		cmds, err := ring.Pipelined(ctx, func(p redis.Pipeliner) error {
+			p.LPop(ctx, key)
+			p.LRange(ctx, key, 0, -1)
+			p.Del(ctx, key)
+			return nil
+		})
+		require.NoError(t, err)
+		assert.Equal(t, "a", cmds[0].(*redis.StringCmd).Val())
+		assert.Equal(t, []string{"b", "c"}, cmds[1].(*redis.StringSliceCmd).Val())
+		assert.Equal(t, int64(1), cmds[2].(*redis.IntCmd).Val())
+		assert.ErrorIs(t, ring.Do(ctx, "blpop", key, "0.001").Err(), redis.Nil)
+	}
+}
+
+// A list command through the hook is done once, alone and in a pipeline, over a network that loses every tenth reply.
+func TestHookIsExactlyOnceOverABrokenNetwork(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Cluster} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server, ctx := redistest.Shared(t, kind), t.Context()
+			proxy := redistest.NewProxy(t)
+			rdb := server.Client(t, through(proxy))
+			key := uniqueName(t)
+			rdb.AddHook(NewHook(rdb, Match(key), WithCapacity(3)))
+			require.NoError(t, rdb.RPush(ctx, key, "0").Err())
+			proxy.Set(redistest.Faults{CutReply: 0.1})
+			const rounds = 300
+			for i := range rounds {
+				require.NoError(t, rdb.RPush(ctx, key, 4*i+1).Err())
+				_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+					p.RPush(ctx, key, 4*i+2)
+					p.LLen(ctx, key)
+					p.RPush(ctx, key, 4*i+3)
+					p.RPush(ctx, key, 4*i+4)
+					return nil
+				})
+				require.NoError(t, err)
+			}
+			popped := []string{}
+			for len(popped) < 4*rounds+1 {
+				cmds, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+					p.LPop(ctx, key)
+					p.LIndex(ctx, key, 0)
+					p.LPopCount(ctx, key, 2)
+					return nil
+				})
+				if err != redis.Nil { // at the end
+					require.NoError(t, err)
+				}
+				popped = append(popped, cmds[0].(*redis.StringCmd).Val())
+				popped = append(popped, cmds[2].(*redis.StringSliceCmd).Val()...)
+			}
+			proxy.Set(redistest.Faults{})
+			assert.Equal(t, words(numbers(0, 4*rounds+1)), popped)
+			cut, _, _, _ := proxy.Counts()
+			assert.Positive(t, cut)
+		})
+	}
 }
 
 // A pipeline and a transaction are each one round trip, whatever list commands are in them.
