@@ -89,6 +89,24 @@ func TestErrorsChangeNothingWhileASlotMoves(t *testing.T) {
 	assert.Positive(t, failed)
 }
 
+// While a slot moves, Check may fail, but it takes nothing that is on the other node for missing.
+func TestCheckFindsNoBreachInAMovingSlot(t *testing.T) {
+	server := redistest.Start(t, redistest.Cluster)
+	list := newList(t, server.Client(t), WithCapacity(2))
+	_, err := list.RPush(t.Context(), numbers(0, 9)...)
+	require.NoError(t, err)
+	require.NoError(t, list.rdb.RPush(t.Context(), list.keys.bell, "1").Err())
+	require.NoError(t, list.rdb.Expire(t.Context(), list.keys.bell, time.Minute).Err())
+	home, err := server.SlotOwner(t.Context(), list.keys.slot())
+	require.NoError(t, err)
+	require.NoError(t, server.MoveSlot(t.Context(), list.keys.slot(), (home+1)%3, func(int) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		assert.NotErrorIs(t, list.Check(ctx), ErrBroken)
+	}))
+	assert.NoError(t, list.Check(t.Context()))
+}
+
 // elementsOf are the elements of all live shards, on whatever node.
 func elementsOf(t testing.TB, list *ShardedList) []string {
 	t.Helper()

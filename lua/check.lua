@@ -2,7 +2,8 @@
 --
 -- KEYS  1 meta
 -- ARGV  1 the id of the shard to go on from ('' at the beginning), 2… ids that should belong to no shard
--- Reply the id to go on from ('' at the end), then the breaches in words
+-- Reply the id to go on from ('' at the end), then the breaches in words; or an error, one that passes if a shard may be on
+--       another node
 -- Cost  O(1): at most STEP shards.
 
 local STEP = 1000
@@ -15,6 +16,17 @@ local function breach(...)
   reply[#reply + 1] = table.concat({ ... })
 end
 
+-- size_of returns the length of a list, or nil and whether the key may be on another node: if not, it holds something else.
+local function size_of(key)
+  local size = redis.pcall('LLEN', key)
+  if type(size) == 'table' then
+    return nil, not string.find(size.err, 'WRONGTYPE', 1, true) and is_moving(size)
+  elseif size == 0 and is_moving(redis.pcall('EXISTS', META, key)) then
+    return nil, true
+  end
+  return size
+end
+
 for i = 2, #ARGV do
   local id = tonumber(ARGV[i])
   local live = id >= list.first and id <= list.last
@@ -24,10 +36,10 @@ for i = 2, #ARGV do
   end
 end
 
-local bell = redis.pcall('LLEN', BELL)
-if type(bell) == 'table' then
+local bell, elsewhere = size_of(BELL)
+if not bell and not elsewhere then
   breach('the bell is not a list')
-elseif bell > 1 then
+elseif bell and bell > 1 then
   breach('the bell holds ', bell, ' dummies')
 elseif bell == 1 and redis.call('PTTL', BELL) < 0 then
   breach('the bell never expires')
@@ -61,9 +73,11 @@ end
 local from = math.max(tonumber(ARGV[1]) or list.first, list.first)
 local to = math.min(from + STEP - 1, list.last)
 for id = from, to do
-  local size = redis.pcall('LLEN', PREFIX .. id)
+  local size, moving = size_of(PREFIX .. id)
   local at_end = id == list.first or id == list.last
-  if type(size) == 'table' then
+  if moving then
+    return missing(id)
+  elseif not size then
     breach('shard ', id, ' is not a list')
   elseif size == 0 then
     breach('shard ', id, ' is missing')

@@ -19,6 +19,7 @@ type Faults struct {
 	CutInReply  float64 // pass the first half of the reply and close
 	CutRequest  float64 // drop the request and close
 	DropReply   float64 // drop the reply and keep the connection: the client waits in vain
+	DropRequest float64 // drop the request and keep the connection: with DropReply, a partition
 	LateRequest float64 // hold the request for Delay, longer than the client waits, and deliver it then
 	Delay       time.Duration
 }
@@ -54,11 +55,20 @@ func (p *Proxy) Counts() (cutReply, cutInReply, cutRequest, lateRequest int64) {
 // Dial connects to the server at addr through the proxy. It is a Dialer for go-redis, so that the nodes of a cluster, whose
 // addresses the client learns from the cluster, are behind the proxy too.
 func (p *Proxy) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	listener, err := p.listener(addr)
+	listener, err := p.Addr(addr)
 	if err != nil {
 		return nil, err
 	}
-	return (&net.Dialer{}).DialContext(ctx, network, listener.Addr().String())
+	return (&net.Dialer{}).DialContext(ctx, network, listener)
+}
+
+// Addr returns the address by which the server at addr is reached through the proxy, for the clients of other processes.
+func (p *Proxy) Addr(addr string) (string, error) {
+	listener, err := p.listener(addr)
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), nil
 }
 
 func (p *Proxy) listener(addr string) (net.Listener, error) {
@@ -113,7 +123,7 @@ func (p *Proxy) serve(client net.Conn, addr string) {
 		p.pass(client, server, func(piece []byte) bool {
 			handshake.Store(bytes.Contains(piece, []byte("\r\nhello\r\n")) || bytes.Contains(piece, []byte("\r\nclient\r\n")))
 			return !handshake.Load() && p.request()
-		}, func() bool { return false })
+		}, func() bool { return !handshake.Load() && rand.Float64() < p.faults.Load().DropRequest })
 	})
 	both.Wait()
 	p.forget(client, server)

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(workerEnv) == "" {
+		os.Exit(m.Run())
+	}
+	for _, b := range broken {
+		variants[b.name] = b.open
+	}
+	if err := work(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+}
+
+// broken are lists that each have a bug, and what it takes to find it.
+var broken = []struct {
+	name  string
+	open  func(rdb redis.UniversalClient, name string, options ...shardedlist.Option) (deque, error)
+	fault string
+	kind  redistest.Kind
+	only  string
+	words string // in the violation
+	atEnd bool   // it is found when the queue has ended
+}{
+	{"the book's blocking pop", openBook, "none", redistest.Redis, "queue", "never pushed", true},
+	{"a push repeated with a new number", forgetful, "cut", redistest.Redis, "queue", "doubled", true},
+	{"a push repeated with a new number, in rounds", forgetful, "cut", redistest.Redis, "rounds", "no order of the calls", false},
+	{"a pop that is not remembered", rewritten("  remember_popped(popped, total)\nreturn popped", "return popped",
+		"remember_popped(popped, total)\nreturn popped", "return popped"), "cut", redistest.Redis, "queue", "lost", true},
+	{"a pop that writes before it has read", rewritten(
+		"local at, wanted, takes = near, count, {}", "local at, wanted, takes, early = near, count, {}, {}",
+		"takes[#takes + 1] = math.min(wanted, size)", "takes[#takes + 1] = math.min(wanted, size)\nearly[#takes] = redis.call(POP, PREFIX .. at, takes[#takes])",
+		"redis.call(POP, PREFIX .. (near + (i - 1) * step), take)", "early[i]"), "slot", redistest.Cluster, "queue", "", false},
+	{"one wake-up in a thousand is dropped", rewritten("local function ring()", "local function ring()\n  if redis.call('TIME')[2] % 1000 == 0 then return end"),
+		"none", redistest.Redis, "queue", "blocked for", false},
+	{"a pointer moved without its shard", rewritten("redis.call('HSET', META, left and 'first' or 'last', at)",
+		"redis.call('HSET', META, left and 'first' or 'last', redis.call('TIME')[2] % 100 == 0 and at + step or at)"), "none", redistest.Redis, "queue", "", true},
+	{"a length that is a millisecond old", openStale, "none", redistest.Redis, "rounds", "no order of the calls", false},
+}
+
+// The harness is able to fail: it finds each bug within a minute.
+func TestEveryBrokenListIsCaught(t *testing.T) {
+	for _, b := range broken {
+		t.Run(b.name, func(t *testing.T) {
+			cells, err := selectCells(b.fault, string(b.kind))
+			require.NoError(t, err)
+			c := cells[0]
+			c.seed, c.span, c.out, c.variant, c.only = rand.Uint64(), 50*time.Second, t.TempDir(), b.name, b.only
+			c.foreign = strings.HasPrefix(b.name, "the book")
+			began := time.Now()
+			if b.atEnd {
+				c.span = 2 * time.Second
+			}
+			r, err := c.run(t.Context())
+			require.NoError(t, err)
+			t.Logf("after %v: %s", time.Since(began).Round(time.Millisecond), r.Violation)
+			assert.NotEmpty(t, r.Violation, "%+v", r)
+			assert.Contains(t, r.Violation, b.words)
+		})
+	}
+}
+
+// forgetful is a list whose operations have no numbers: go-redis repeats them.
+func forgetful(rdb redis.UniversalClient, name string, options ...shardedlist.Option) (deque, error) {
+	return shardedlist.New(rdb, name, append(options, shardedlist.WithoutExactlyOnce())...)
+}
+
+// stale is a list that remembers its length for a while.
+type stale struct {
+	*shardedlist.ShardedList
+	mu     sync.Mutex
+	length int64
+	asked  time.Time
+}
+
+func openStale(rdb redis.UniversalClient, name string, options ...shardedlist.Option) (deque, error) {
+	list, err := shardedlist.New(rdb, name, options...)
+	return &stale{ShardedList: list}, err
+}
+
+func (s *stale) LLen(ctx context.Context) (length int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.asked) > time.Millisecond {
+		s.length, err = s.ShardedList.LLen(ctx)
+		s.asked = time.Now()
+	}
+	return s.length, err
+}
+
+// rewritten is a list whose scripts are changed on their way, each old text to the new one that follows it.
+func rewritten(texts ...string) func(redis.UniversalClient, string, ...shardedlist.Option) (deque, error) {
+	var once sync.Once
+	return func(rdb redis.UniversalClient, name string, options ...shardedlist.Option) (deque, error) {
+		once.Do(func() {
+			rdb.AddHook(&rewriter{strings.NewReplacer(texts...), sync.Mutex{}, map[string]string{}, map[string]bool{}})
+		})
+		return shardedlist.New(rdb, name, options...)
+	}
+}
+
+type rewriter struct {
+	texts  *strings.Replacer
+	mu     sync.Mutex
+	bySHA  map[string]string // the changed scripts
+	change map[string]bool   // that are changed already
+}
+
+// noScript is the server's reply to a script that has not come by yet, so that its text will.
+type noScript struct{}
+
+func (noScript) Error() string { return "NOSCRIPT" }
+func (noScript) RedisError()   {}
+
+func (r *rewriter) rewrite(cmd redis.Cmder) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	args := cmd.Args()
+	switch args[0] {
+	case "eval":
+		if source := args[1].(string); !r.change[source] {
+			sum := sha1.Sum([]byte(source))
+			changed := r.texts.Replace(source)
+			r.bySHA[hex.EncodeToString(sum[:])], r.change[changed] = changed, true
+			args[1] = changed
+		}
+	case "evalsha":
+		changed, known := r.bySHA[args[1].(string)]
+		if !known {
+			cmd.SetErr(noScript{})
+			return noScript{}
+		}
+		args[0], args[1] = "eval", changed
+	}
+	return nil
+}
+
+func (r *rewriter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r *rewriter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if err := r.rewrite(cmd); err != nil {
+			return err
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (r *rewriter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			if err := r.rewrite(cmd); err != nil {
+				return err
+			}
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// book is the sharded list of "Redis in Action", section 11.4, written anew from its description. Its blocking pop waits on the
+// end shard, with a script before it that drops a dummy there if the end has moved.
+type book struct {
+	rdb      redis.UniversalClient
+	prefix   string
+	capacity int
+	dummy    string
+}
+
+func openBook(rdb redis.UniversalClient, name string, _ ...shardedlist.Option) (deque, error) {
+	return &book{rdb, name + ":", 2, fmt.Sprint(rand.Int64())}, nil
+}
+
+var (
+	bookPush = redis.NewScript(`
+local shard = redis.call('get', KEYS[2]) or '0'
+for i = 3, #ARGV do
+  if redis.call('llen', KEYS[1] .. shard) >= tonumber(ARGV[2]) then
+    shard = redis.call(ARGV[1] == 'lpush' and 'decr' or 'incr', KEYS[2])
+  end
+  redis.call(ARGV[1], KEYS[1] .. shard, ARGV[i])
+end
+return #ARGV - 2`)
+	bookPop = redis.NewScript(`
+local shard = redis.call('get', KEYS[2]) or '0'
+local value = redis.call(ARGV[1], KEYS[1] .. shard)
+if (not value or redis.call('llen', KEYS[1] .. shard) == 0) and shard ~= (redis.call('get', KEYS[3]) or '0') then
+  shard = redis.call(ARGV[1] == 'lpop' and 'incr' or 'decr', KEYS[2])
+  value = value or redis.call(ARGV[1], KEYS[1] .. shard)
+end
+return value`)
+	bookWake = redis.NewScript(`
+if (redis.call('get', KEYS[2]) or '0') ~= ARGV[1] then
+  redis.call(ARGV[2], KEYS[1] .. ARGV[1], ARGV[3])
+end`)
+)
+
+func (b *book) push(ctx context.Context, command, pointer string, values []any) (int64, error) {
+	return bookPush.Run(ctx, b.rdb, []string{b.prefix, b.prefix + pointer}, append([]any{command, b.capacity}, values...)...).Int64()
+}
+
+func (b *book) pop(ctx context.Context, command, near, far string) (string, error) {
+	for {
+		value, err := bookPop.Run(ctx, b.rdb, []string{b.prefix, b.prefix + near, b.prefix + far}, command).Text()
+		if err != nil || value != b.dummy {
+			return value, err
+		}
+	}
+}
+
+func (b *book) wait(ctx context.Context, pop, push, near, far string, timeout time.Duration) (string, error) {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); {
+		if value, err := b.pop(ctx, pop, near, far); err != redis.Nil {
+			return value, err
+		}
+		shard, err := b.rdb.Get(ctx, b.prefix+near).Result()
+		if err == redis.Nil {
+			shard = "0"
+		}
+		pipe := b.rdb.Pipeline()
+		bookWake.Eval(ctx, pipe, []string{b.prefix, b.prefix + near}, shard, push, b.dummy)
+		wait := pipe.BLPop(ctx, time.Second, b.prefix+shard)
+		_, _ = pipe.Exec(ctx)
+		if value := wait.Val(); len(value) == 2 && value[1] != b.dummy {
+			return value[1], nil
+		}
+	}
+	return "", redis.Nil
+}
+
+func (b *book) LPush(ctx context.Context, values ...any) (int64, error) {
+	return b.push(ctx, "lpush", "first", values)
+}
+
+func (b *book) RPush(ctx context.Context, values ...any) (int64, error) {
+	return b.push(ctx, "rpush", "last", values)
+}
+
+func (b *book) LPop(ctx context.Context) (string, error) { return b.pop(ctx, "lpop", "first", "last") }
+func (b *book) RPop(ctx context.Context) (string, error) { return b.pop(ctx, "rpop", "last", "first") }
+
+func (b *book) BLPop(ctx context.Context, timeout time.Duration) (string, error) {
+	return b.wait(ctx, "lpop", "lpush", "first", "last", timeout)
+}
+
+func (b *book) BRPop(ctx context.Context, timeout time.Duration) (string, error) {
+	return b.wait(ctx, "rpop", "rpush", "last", "first", timeout)
+}
+
+func (b *book) LPopCount(ctx context.Context, count int) ([]string, error) {
+	value, err := b.LPop(ctx)
+	return []string{value}, err
+}
+
+func (b *book) RPopCount(ctx context.Context, count int) ([]string, error) {
+	value, err := b.RPop(ctx)
+	return []string{value}, err
+}
+
+func (b *book) LLen(context.Context) (int64, error)           { panic("the book has none") }
+func (b *book) LIndex(context.Context, int64) (string, error) { panic("the book has none") }

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+// A fault is a way in which things break while lists are used.
+type fault struct {
+	name    string
+	promise string // what the library promises under it
+	kinds   []redistest.Kind
+	config  []string         // of the servers
+	network redistest.Faults // all the while
+	strikes []strike         // one after another, drawn from the seed
+	every   time.Duration    // between them, on average
+	cancel  bool             // contexts are cancelled
+	crash   bool             // an end of the history may be undone
+	waits   bool             // for replicas
+}
+
+// A strike breaks something once, and puts it in order again before it returns.
+type strike struct {
+	name  string
+	apply func(c *cell, random *rand.Rand)
+}
+
+var (
+	single     = []redistest.Kind{redistest.Redis, redistest.Valkey}
+	durable    = []string{"appendonly yes", "appendfsync always"}
+	replicated = []redistest.Kind{redistest.Sentinel, redistest.ReplicatedCluster}
+)
+
+// patience is a client's ReadTimeout, where requests and replies get lost, and where they don't.
+const (
+	shortPatience = 250 * time.Millisecond
+	longPatience  = 10 * time.Second
+)
+
+const nothingHappens = "Nothing is lost, doubled or out of order; each history has an explanation."
+
+var faults = []fault{
+	{name: "none", promise: nothingHappens, kinds: []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster}},
+	{name: "cut", promise: "The same: connections break before a request, after it, within a reply.",
+		kinds:   []redistest.Kind{redistest.Redis, redistest.Cluster},
+		network: redistest.Faults{CutReply: 0.03, CutInReply: 0.02, CutRequest: 0.03}},
+	{name: "late", promise: "The same: requests arrive after the client has given them up and sent them again.",
+		kinds:   []redistest.Kind{redistest.Redis, redistest.Cluster},
+		network: redistest.Faults{LateRequest: 0.01, DropReply: 0.005, Delay: 2 * shortPatience}},
+	{name: "partition", promise: "The same, once it is over: a client reaches nobody for up to a second.",
+		kinds: []redistest.Kind{redistest.Redis, redistest.Cluster}, strikes: []strike{{"partition", isolate}}, every: 700 * time.Millisecond},
+	{name: "cancel", promise: "A push that was cancelled may or may not be done, once. A pop that was cancelled loses nothing; what it took goes back to its end, so order is not promised.",
+		kinds: []redistest.Kind{redistest.Redis, redistest.Cluster}, cancel: true},
+	{name: "kill", promise: "A client process that is killed takes along what it was popping, and no more.",
+		kinds: []redistest.Kind{redistest.Redis, redistest.Cluster}, strikes: []strike{{"kill a client", killClient}}, every: 300 * time.Millisecond},
+	{name: "restart", promise: "The server is killed and starts again with `appendfsync always`: nothing is lost, doubled or out of order.",
+		kinds: single, config: durable, strikes: []strike{{"restart", restart}}, every: 800 * time.Millisecond},
+	{name: "pause", promise: "The server stops for longer than clients wait for a reply: nothing is lost, doubled or out of order.",
+		kinds: single, strikes: []strike{{"pause", pause}}, every: 500 * time.Millisecond},
+	{name: "flush", promise: "`SCRIPT FLUSH`: nothing is noticed.",
+		kinds: []redistest.Kind{redistest.Redis, redistest.Cluster}, strikes: []strike{{"SCRIPT FLUSH", flushScripts}}, every: 20 * time.Millisecond},
+	{name: "disconnect", promise: "`CLIENT KILL`: nothing is lost, doubled or out of order.",
+		kinds: single, strikes: []strike{{"CLIENT KILL", killConnections}}, every: 30 * time.Millisecond},
+	{name: "memory", promise: "A server whose memory is full refuses pushes, with nothing changed, and serves pops.",
+		kinds: single, strikes: []strike{{"full memory", fillMemory}}, every: 50 * time.Millisecond},
+	{name: "slot", promise: "The list's slot moves to another node and back: nothing is lost, doubled or out of order.",
+		kinds: []redistest.Kind{redistest.Cluster}, strikes: []strike{{"slot move", moveSlot}}, every: 50 * time.Millisecond},
+	{name: "failover", promise: "An orderly failover: nothing is lost, doubled or out of order. Reads may be stale for a moment with Sentinel.",
+		kinds: replicated, strikes: []strike{{"failover", failOver}}, every: 500 * time.Millisecond},
+	{name: "crash", promise: "A master crashes and its replica takes over: the last operations before the crash, in a row, may be undone, as in Redis.",
+		kinds: replicated, crash: true},
+	{name: "replicas", promise: "The same with `WithReplicas(1)`, of one: what was acknowledged without ErrNotReplicated stays.",
+		kinds: replicated, crash: true, waits: true},
+	{name: "mixed", promise: "All that a single server can suffer, at once: nothing is lost but what killed clients were popping.",
+		kinds: single, config: durable,
+		network: redistest.Faults{CutReply: 0.01, CutInReply: 0.01, CutRequest: 0.01, LateRequest: 0.001, Delay: 2 * shortPatience},
+		strikes: []strike{{"partition", isolate}, {"kill a client", killClient}, {"restart", restart}, {"pause", pause},
+			{"SCRIPT FLUSH", flushScripts}, {"CLIENT KILL", killConnections}, {"full memory", fillMemory}},
+		every: 300 * time.Millisecond},
+}
+
+// needsProxy tells whether clients need proxies.
+func (f fault) needsProxy() bool {
+	return f.network != redistest.Faults{} || f.hasStrike("partition")
+}
+
+func (f fault) hasStrike(name string) bool {
+	return slices.ContainsFunc(f.strikes, func(s strike) bool { return s.name == name })
+}
+
+// readTimeout is the clients'. Where replies come it is long, and so is the slice of blocked consumers: a lost wake-up takes long
+// to be made up for.
+func (f fault) readTimeout() time.Duration {
+	if f.needsProxy() || f.hasStrike("pause") || f.hasStrike("restart") || f.hasStrike("failover") || f.crash {
+		return shortPatience
+	}
+	return longPatience
+}
+
+// promisesWakeUp tells whether a consumer is woken at once: no fault holds up or takes along what is to wake it.
+func (f fault) promisesWakeUp() bool {
+	return f.readTimeout() == longPatience && !f.hasStrike("kill a client") && !f.hasStrike("CLIENT KILL") && !f.hasStrike("slot move")
+}
+
+func isolate(c *cell, random *rand.Rand) {
+	proxy := c.proxies[random.IntN(len(c.proxies))]
+	proxy.Set(redistest.Faults{DropRequest: 1, DropReply: 1})
+	c.sleep(time.Duration(random.IntN(1000)) * time.Millisecond)
+	proxy.Set(c.fault.network)
+}
+
+func killClient(c *cell, random *rand.Rand) { c.killWorker(random.IntN(workers)) }
+
+func restart(c *cell, random *rand.Rand) { c.server.Restart(&c.bed) }
+
+func pause(c *cell, random *rand.Rand) {
+	c.server.Pause()
+	c.sleep(time.Duration(100+random.IntN(500)) * time.Millisecond)
+	c.server.Resume()
+}
+
+func flushScripts(c *cell, random *rand.Rand) { c.note(c.rdb.ScriptFlush(context.Background()).Err()) }
+
+func killConnections(c *cell, random *rand.Rand) {
+	c.note(c.rdb.(*redis.Client).ClientKillByFilter(context.Background(), "TYPE", "normal", "SKIPME", "yes").Err())
+}
+
+func fillMemory(c *cell, random *rand.Rand) {
+	c.note(c.rdb.ConfigSet(context.Background(), "maxmemory", "1").Err())
+	c.sleep(time.Duration(random.IntN(50)) * time.Millisecond)
+	c.note(c.rdb.ConfigSet(context.Background(), "maxmemory", "0").Err())
+}
+
+func moveSlot(c *cell, random *rand.Rand) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	owner, err := c.server.SlotOwner(ctx, c.slot())
+	if err == nil {
+		var step func(int)
+		if random.IntN(2) == 0 {
+			step = func(int) {}
+		}
+		err = c.server.MoveSlot(ctx, c.slot(), (owner+1+random.IntN(2))%3, step)
+	}
+	c.note(err)
+}
+
+func failOver(c *cell, random *rand.Rand) { c.server.Failover(&c.bed, c.slot()) }

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+)
+
+// A process is a running worker.
+type process struct {
+	cmd   *exec.Cmd
+	input io.WriteCloser
+	mu    sync.Mutex // of input
+	ended chan struct{}
+}
+
+// launch starts a worker. Each line of its output goes to hear, and what ends with the process to gone.
+func launch(spec clientSpec, hear func(line []byte), gone func()) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: exec.Command(self), ended: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), workerEnv+"=1", "GOMAXPROCS=2")
+	p.cmd.Stderr = os.Stderr
+	if p.input, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	output, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(p.ended)
+		lines := bufio.NewScanner(output)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			hear(lines.Bytes())
+		}
+		_ = p.cmd.Wait()
+		gone()
+	}()
+	p.send(order{Client: &spec})
+	return p, nil
+}
+
+// send gives an order. To a process that was killed it is lost.
+func (p *process) send(o order) {
+	line, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, _ = p.input.Write(append(line, '\n'))
+}
+
+// kill ends the process as a crash would, and returns when all that it wrote has been heard.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+)
+
+var heading = fmt.Sprintf("%-10s %-18s %9s %7s %6s %6s %7s %9s %6s %6s %6s %6s %10s", "fault", "server", "calls", "rounds", "gaveup",
+	"undec.", "faults", "elements", "lost", "doubl.", "order", "excus.", "wait")
+
+func (r row) line() string {
+	return fmt.Sprintf("%-10s %-18s %9d %7d %6d %6d %7d %9d %6d %6d %6d %6d %10v", r.Fault, r.Server, r.Operations, r.Rounds, r.ByConservation,
+		r.Undecided, r.Faults, r.Elements, r.Lost, r.Doubled, r.Disordered, r.Excused, r.LongestWait.Round(time.Millisecond))
+}
+
+const intro = `# Reliability
+
+What is promised while things break, and how often it was tried. Written by the program in ` + "`robustness/`" + `:
+
+    cd robustness && %s
+
+Three processes, with three or six clients in a round and fifteen in a queue, use lists on real servers, over connections that the program breaks, on servers that it stops, kills and
+moves about. All calls are recorded, with their times by the machine's one monotonic clock.
+
+- A *round* is a fresh list of capacity 1, 2, 3 or 7 and 27 or 54 calls: pushes and pops of one and of many at both ends, blocking pops, LLen,
+  LIndex, in a third of them LMove, LSet, LInsert and LRem too. Porcupine looks for an order of the calls that explains all results and what the list holds at
+  the end. A call whose outcome is unknown may be done at any time after it began, or never. Rounds with a pop that was given up
+  while the server had it are checked for elements lost, doubled or invented only.
+- After the rounds a *queue* runs: producers at one end, consumers at the other. Each element has to come out once, or to be
+  there at the end, each producer's in order.
+- *Wait* is the longest that a consumer was blocked while the list had the element that it then got.
+- *Faults* are strikes and broken connections, and for cancel the contexts with a deadline of up to 5 ms.
+- In crash and replicas there are no rounds, and the wait is not measured.
+- *Excused* are elements that a killed client was popping, or operations that a failover undid.
+
+%s
+
+## What is promised
+
+`
+
+const limits = `
+## What is not
+
+- A client process that is killed takes along what it was popping: one call's elements for each caller.
+- A failover undoes what was not replicated, as in Redis. ` + "`WithReplicas`" + ` makes the caller know.
+- LLen, LIndex and LRange after a failover by Sentinel may be answered by the old master, now a replica that lags behind, until
+  the client has heard of it: as in Redis. Their results are not checked there; those of all that writes are.
+- A push while the list's slot moves may leave a blocked consumer asleep until its slice ends, two seconds at the most.
+- The order of elements that a cancelled pop puts back.
+- A server that cannot be reached for a minute after a reply was lost: then records are gone.
+- The wall clock of client processes plays no part: deadlines are by the monotonic clock, and lives are counted by the server. That is
+  so by reading the code; a Go program's clock cannot be set apart by libfaketime. A server whose own clock jumps by a minute forgets records.
+- Partitions are made by proxies that swallow what passes. Between the nodes of a cluster there are none.
+`
+
+// page is the report.
+func page(rows []row, command string) []byte {
+	var b strings.Builder
+	about := fmt.Sprintf("Machine: %d cores, %s/%s; clients and servers share it. %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, version())
+	fmt.Fprintf(&b, intro, command, about)
+	b.WriteString("| fault | promise |\n|---|---|\n")
+	last := ""
+	for _, r := range rows {
+		if r.Fault != last {
+			fmt.Fprintf(&b, "| %s | %s |\n", r.Fault, r.Promise)
+		}
+		last = r.Fault
+	}
+	b.WriteString("\n## What was seen\n\n")
+	b.WriteString("| fault | server | calls | rounds | of them by conservation | undecided | faults | elements | lost | doubled | out of order | excused | longest wait |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	broken := ""
+	for _, r := range rows {
+		order := fmt.Sprint(r.Disordered)
+		if r.Fault == "cancel" {
+			order += " (not promised)"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %s | %d | %v |\n", r.Fault, r.Server, r.Operations, r.Rounds, r.ByConservation,
+			r.Undecided, r.Faults, r.Elements, r.Lost, r.Doubled, order, r.Excused, r.LongestWait.Round(100*time.Microsecond))
+		if r.Violation != "" {
+			broken += fmt.Sprintf("\n**Broken**, %s on %s: %s\n", r.Fault, r.Server, r.Violation)
+		}
+	}
+	b.WriteString(broken)
+	b.WriteString("\nA row is repeated by its own command, in `robustness/`:\n\n")
+	for _, r := range rows {
+		fmt.Fprintf(&b, "    %s\n", r.Command)
+	}
+	b.WriteString(limits)
+	return []byte(b.String())
+}
+
+func version() string {
+	out, err := exec.Command("redis-server", "--version").Output()
+	if err != nil {
+		return err.Error()
+	}
+	words := strings.Fields(string(out))
+	return words[0] + " " + words[2] + ", " + runtime.Version() + "."
+}

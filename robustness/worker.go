@@ -1,0 +1,376 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sys/unix"
+
+	"github.com/shardedlist/shardedlist"
+)
+
+// workerEnv makes this program a worker: a process that uses lists as it is told on its standard input, and reports each call on
+// its standard output, one line at a time, so that what a killed worker has written is whole.
+const workerEnv = "ROBUSTNESS_WORKER"
+
+// An order is a line of a worker's input. The first one has a client.
+type order struct {
+	Client *clientSpec `json:"client,omitempty"`
+	Round  *roundSpec  `json:"round,omitempty"`
+	Queue  *queueSpec  `json:"queue,omitempty"`
+	Stop   bool        `json:"stop,omitempty"` // the queue's producers, hence the queue
+}
+
+// A clientSpec tells how to connect.
+type clientSpec struct {
+	Addrs       []string          `json:"addrs"`
+	Cluster     bool              `json:"cluster"`
+	Master      string            `json:"master"`  // as the sentinels name it
+	Through     map[string]string `json:"through"` // by the address of a server, where a proxy stands in for it
+	ReadTimeout time.Duration     `json:"readTimeout"`
+	Replicas    int               `json:"replicas"` // to wait for
+	Variant     string            `json:"variant"`
+}
+
+// A roundSpec is a short history that many clients make of a fresh list.
+type roundSpec struct {
+	Number   int    `json:"number"`
+	List     string `json:"list"`
+	Capacity int    `json:"capacity"`
+	Seed     uint64 `json:"seed"`
+	First    int    `json:"first"`   // number of the worker's first client
+	Clients  int    `json:"clients"` // of the worker
+	Everyone int    `json:"everyone"`
+	Calls    int    `json:"calls"` // of each
+	Shared   bool   `json:"shared"`
+	Edits    bool   `json:"edits"`
+	Cancel   string `json:"cancel"` // "": nothing, "waits", "all"
+}
+
+// A report is a line of a worker's output in a round. A call is reported twice, when it begins and when it ends.
+type report struct {
+	Round  int    `json:"round"`
+	Record record `json:"record"`
+	Done   bool   `json:"done,omitempty"`
+}
+
+// deque is what is tested: a *ShardedList, or one of the broken ones that show what the checks can find.
+type deque interface {
+	LPush(ctx context.Context, values ...any) (int64, error)
+	RPush(ctx context.Context, values ...any) (int64, error)
+	LPop(ctx context.Context) (string, error)
+	RPop(ctx context.Context) (string, error)
+	LPopCount(ctx context.Context, count int) ([]string, error)
+	RPopCount(ctx context.Context, count int) ([]string, error)
+	BLPop(ctx context.Context, timeout time.Duration) (string, error)
+	BRPop(ctx context.Context, timeout time.Duration) (string, error)
+	LLen(ctx context.Context) (int64, error)
+	LIndex(ctx context.Context, index int64) (string, error)
+}
+
+// variants are the lists that a worker can be told to use.
+var variants = map[string]func(rdb redis.UniversalClient, name string, options ...shardedlist.Option) (deque, error){
+	"": func(rdb redis.UniversalClient, name string, options ...shardedlist.Option) (deque, error) {
+		return shardedlist.New(rdb, name, options...)
+	},
+}
+
+type worker struct {
+	spec  clientSpec
+	rdb   redis.UniversalClient
+	mu    sync.Mutex // of stdout
+	stop  chan struct{}
+	tasks sync.WaitGroup
+}
+
+// work is the main function of a worker.
+func work() error {
+	w := &worker{stop: make(chan struct{})}
+	input := bufio.NewScanner(os.Stdin)
+	input.Buffer(nil, 1<<20)
+	for input.Scan() {
+		var o order
+		if err := json.Unmarshal(input.Bytes(), &o); err != nil {
+			return err
+		}
+		switch {
+		case o.Client != nil:
+			w.spec = *o.Client
+			w.rdb = w.spec.open()
+		case o.Round != nil:
+			w.tasks.Go(func() { w.round(*o.Round) })
+		case o.Queue != nil:
+			w.tasks.Go(func() { w.queue(*o.Queue) })
+		case o.Stop:
+			close(w.stop)
+		}
+	}
+	w.tasks.Wait()
+	return input.Err()
+}
+
+// quiet is the log of go-redis, which tells of each failed connection.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+func init() { redis.SetLogger(quiet{}) }
+
+func (s clientSpec) open() redis.UniversalClient {
+	return redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: s.Addrs, IsClusterMode: s.Cluster, MasterName: s.Master, ReadTimeout: s.ReadTimeout,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if through, ok := s.Through[addr]; ok {
+				addr = through
+			}
+			return (&net.Dialer{Timeout: 2 * time.Second}).DialContext(ctx, network, addr)
+		},
+	})
+}
+
+func (w *worker) list(name string, capacity int) deque {
+	options := []shardedlist.Option{shardedlist.WithCapacity(capacity)}
+	if w.spec.Replicas > 0 {
+		options = append(options, shardedlist.WithReplicas(w.spec.Replicas, 50*time.Millisecond))
+	}
+	list, err := variants[w.spec.Variant](w.rdb, name, options...)
+	if err != nil {
+		panic(err)
+	}
+	return list
+}
+
+// say writes a line in one piece.
+func (w *worker) say(line []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, _ = os.Stdout.Write(append(line, '\n'))
+}
+
+func (w *worker) report(r report) {
+	line, err := json.Marshal(r)
+	if err != nil {
+		panic(err)
+	}
+	w.say(line)
+}
+
+// round makes the worker's part of a history.
+func (w *worker) round(spec roundSpec) {
+	var clients sync.WaitGroup
+	list := w.list(spec.List, spec.Capacity)
+	for i := range spec.Clients {
+		if !spec.Shared {
+			list = w.list(spec.List, spec.Capacity)
+		}
+		client, list := spec.First+i, list
+		clients.Go(func() {
+			random := rand.New(rand.NewPCG(spec.Seed, uint64(client)))
+			for index := range spec.Calls {
+				r := record{Client: client, Index: index, Call: spec.choose(random, client, index)}
+				r.Start = now()
+				w.report(report{Round: spec.Number, Record: r})
+				r.Outcome = perform(list, r.Call)
+				r.End = now()
+				w.report(report{Round: spec.Number, Record: r})
+			}
+		})
+	}
+	clients.Wait()
+	w.report(report{Round: spec.Number, Done: true})
+}
+
+// choose draws a client's next call.
+func (s roundSpec) choose(random *rand.Rand, client, index int) call {
+	end := []string{"l", "r"}[random.IntN(2)]
+	fresh := func(n int) (values []string) {
+		for i := range n {
+			values = append(values, fmt.Sprintf("%d.%d.%d", client, index, i))
+		}
+		return values
+	}
+	some := fmt.Sprintf("%d.%d.0", random.IntN(s.Everyone), random.IntN(s.Calls))
+	cancel := func(all bool) int64 {
+		if s.Cancel == "" || all && s.Cancel != "all" || random.IntN(2) == 0 {
+			return 0
+		}
+		return instant(random)
+	}
+	roll := random.IntN(100)
+	if !s.Edits && roll >= 90 {
+		roll = random.IntN(90)
+	}
+	switch {
+	case roll < 35:
+		n := 1
+		if random.IntN(3) == 0 {
+			n = 1 + random.IntN(4)
+		}
+		return call{Name: end + "push", Values: fresh(n), Cancel: cancel(true)}
+	case roll < 53:
+		n := 1
+		if random.IntN(3) == 0 {
+			n = 1 + random.IntN(5)
+		}
+		return call{Name: end + "pop", Count: n, Cancel: cancel(true)}
+	case roll < 78:
+		return call{Name: "b" + end + "pop", Count: 1, Timeout: 1000 * (1 + random.Int64N(15)), Cancel: cancel(false)}
+	case roll < 84:
+		return call{Name: "llen"}
+	case roll < 90:
+		return call{Name: "lindex", Count: random.IntN(9) - 4}
+	case roll < 94:
+		return call{Name: []string{"lmove left right", "lmove right left"}[random.IntN(2)], Count: 1}
+	case roll < 96:
+		return call{Name: "lset", Count: random.IntN(7) - 3, Values: fresh(1)}
+	case roll < 98:
+		return call{Name: []string{"linsert before", "linsert after"}[random.IntN(2)], Pivot: some, Values: fresh(1)}
+	default:
+		return call{Name: "lrem", Values: []string{some}}
+	}
+}
+
+// instant draws when to cancel a call, in microseconds: many take a fraction of a millisecond, some wait.
+func instant(random *rand.Rand) int64 {
+	return 1 + random.Int64N([]int64{200, 1000, 5000}[random.IntN(3)])
+}
+
+// perform makes a call.
+func perform(list deque, c call) (out outcome) {
+	ctx, cancel := context.Background(), func() {}
+	if c.Cancel > 0 {
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(c.Cancel)*time.Microsecond)
+	}
+	defer cancel()
+	began := time.Now()
+	values := make([]any, len(c.Values))
+	for i, value := range c.Values {
+		values[i] = value
+	}
+	timeout := time.Duration(c.Timeout) * time.Microsecond
+	var value string
+	var err error
+	one := true
+	switch c.Name {
+	case "lpush", "rpush":
+		one = false
+		push := list.LPush
+		if c.Name == "rpush" {
+			push = list.RPush
+		}
+		out.Number, err = push(ctx, values...)
+	case "lpop", "rpop":
+		pop, popCount := list.LPop, list.LPopCount
+		if c.Name == "rpop" {
+			pop, popCount = list.RPop, list.RPopCount
+		}
+		if one = c.Count == 1; one {
+			value, err = pop(ctx)
+		} else {
+			out.Values, err = popCount(ctx, c.Count)
+		}
+	case "blpop":
+		value, err = list.BLPop(ctx, timeout)
+	case "brpop":
+		value, err = list.BRPop(ctx, timeout)
+	case "llen":
+		one = false
+		out.Number, err = list.LLen(ctx)
+	case "lindex":
+		value, err = list.LIndex(ctx, int64(c.Count))
+	default:
+		one = strings.HasPrefix(c.Name, "lmove")
+		value, out.Number, err = edit(ctx, list.(*shardedlist.ShardedList), c)
+	}
+	if one && isDone(err) {
+		out.Values = []string{value}
+	}
+	out.Fate, out.Error = judge(c, err, time.Since(began))
+	if out.Fate == done && err != nil && err != redis.Nil && !isDone(err) {
+		out.Number = resultCode(err)
+	}
+	return out
+}
+
+func edit(ctx context.Context, list *shardedlist.ShardedList, c call) (value string, number int64, err error) {
+	switch name, way, _ := strings.Cut(c.Name, " "); name {
+	case "lmove":
+		from, to, _ := strings.Cut(way, " ")
+		value, err = list.LMove(ctx, list, strings.ToUpper(from), strings.ToUpper(to))
+	case "lset":
+		err = list.LSet(ctx, int64(c.Count), c.Values[0])
+	case "linsert":
+		number, err = list.LInsert(ctx, way, c.Pivot, c.Values[0])
+	case "lrem":
+		number, err = list.LRem(ctx, 0, c.Values[0])
+	}
+	return value, number, err
+}
+
+func isDone(err error) bool {
+	return err == nil || errors.Is(err, shardedlist.ErrNotReplicated)
+}
+
+// resultCode is the number of an error that follows from what the list holds, or 0.
+func resultCode(err error) int64 {
+	switch {
+	case err == nil:
+	case strings.Contains(err.Error(), "ERR no such key"):
+		return noSuchKey
+	case strings.Contains(err.Error(), "ERR index out of range"):
+		return outOfRange
+	}
+	return 0
+}
+
+// judge tells what a call's error means for what has been done.
+func judge(c call, err error, took time.Duration) (fate, string) {
+	switch {
+	case isDone(err) || err == redis.Nil || resultCode(err) != 0:
+		return done, ""
+	case errors.Is(err, shardedlist.ErrOutcomeUnknown):
+		return unknown, ""
+	case isUnexpected(err):
+		return undone, "unexpected: " + err.Error()
+	case isReply(err), !strings.HasSuffix(c.Name, "pop"):
+		return undone, err.Error()
+	case c.Timeout > 0 && took < 400*time.Millisecond:
+		return undone, err.Error() // it heard the outcome: nothing was taken for it
+	}
+	return givenUp, err.Error()
+}
+
+// passing are the errors of a server that is not in order, or full.
+var passing = []string{"OOM ", "TRYAGAIN ", "LOADING ", "MASTERDOWN ", "CLUSTERDOWN ", "READONLY ", "MOVED ", "ASK ", "UNBLOCKED ",
+	"non local key", "cluster is down"}
+
+// isUnexpected tells an error that no fault explains.
+func isUnexpected(err error) bool {
+	return isReply(err) && !slices.ContainsFunc(passing, func(words string) bool { return strings.Contains(err.Error(), words) })
+}
+
+// isReply tells an error of the server from one of the connection or the context.
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && err != redis.Nil
+}
+
+// now is the time of the machine, the same for all processes, which no change of the date touches.
+func now() int64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		panic(err)
+	}
+	return t.Nano()
+}
