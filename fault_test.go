@@ -149,6 +149,7 @@ func TestExactlyOnceWhileScriptsAreForgotten(t *testing.T) {
 			flushing := server.Client(t)
 			list := newList(t, flushing, WithCapacity(5))
 			broken := openList(t, server.Client(t, through(proxy)), list.Name(), WithCapacity(5))
+			t.Cleanup(func() { proxy.Set(redistest.Faults{}) })
 			proxy.Set(redistest.Faults{CutReply: 0.1})
 			tally := newTally(4)
 			var flushes sync.WaitGroup
