@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -249,6 +250,32 @@ func TestAnEmptiedListForgetsItsExpiry(t *testing.T) {
 			"lpop": func(ctx context.Context, list *ShardedList) error { _, err := list.LPopCount(ctx, 9); return err },
 			"rpop": func(ctx context.Context, list *ShardedList) error { _, err := list.RPopCount(ctx, 5); return err },
 			"del":  func(ctx context.Context, list *ShardedList) error { _, err := list.Del(ctx); return err },
+			"lrem": func(ctx context.Context, list *ShardedList) error {
+				for i := 1; i <= 5; i++ {
+					if _, err := list.LRem(ctx, 0, i); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+			"ltrim": func(ctx context.Context, list *ShardedList) error { return list.LTrim(ctx, 1, 0) },
+			"lmovem": func(ctx context.Context, list *ShardedList) error {
+				_, err := list.LMoveM(ctx, beside(list), "LEFT", "RIGHT", redis.LMoveMArgs{Count: 9})
+				return err
+			},
+			"lmpop": func(ctx context.Context, list *ShardedList) error {
+				_, _, err := LMPop(ctx, "LEFT", 9, list)
+				return err
+			},
+			"blmove": func(ctx context.Context, list *ShardedList) error {
+				for range 5 {
+					if _, err := list.BLMove(ctx, beside(list), "LEFT", "LEFT", 0); err != nil {
+						return err
+					}
+				}
+				_, err := list.BLMove(ctx, beside(list), "LEFT", "LEFT", time.Millisecond)
+				return ignoreNil(err)
+			},
 			"blpop": func(ctx context.Context, list *ShardedList) error {
 				for range 5 {
 					if _, err := list.BLPop(ctx, 0); err != nil {
@@ -283,6 +310,35 @@ func TestAnEmptiedListForgetsItsExpiry(t *testing.T) {
 				require.NoError(t, err)
 				assert.EqualValues(t, -1, ttl, name)
 				require.NoError(t, list.Check(t.Context()), name)
+			}
+		}
+	})
+}
+
+// What changes a list in any other way leaves its keys their lives, and gives new shards theirs.
+func TestChangesKeepTheExpiry(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		for name, operate := range operations {
+			if strings.Contains(name, "expire") || slices.Contains([]string{"del", "persist", "rename", "lpop all", "ltrim to none"}, name) {
+				continue
+			}
+			list := filled(t, server.Client(t), 2, 20)
+			_, err := list.Expire(t.Context(), time.Hour)
+			require.NoError(t, err)
+			require.NoError(t, operate(t.Context(), list), name)
+			require.NoError(t, list.Check(t.Context()), name)
+			ttl, err := list.TTL(t.Context())
+			require.NoError(t, err)
+			assert.InDelta(t, time.Hour, ttl, float64(time.Minute), name)
+			info, err := list.Info(t.Context())
+			require.NoError(t, err)
+			assert.Zero(t, info.Unswept, name)
+			ending := []string{list.keys.meta}
+			for id := info.First; id <= info.Last; id++ {
+				ending = append(ending, list.keys.shard(id))
+			}
+			for _, key := range ending {
+				assert.Positive(t, list.rdb.PTTL(t.Context(), key).Val(), "%s: %s", name, key)
 			}
 		}
 	})
@@ -568,7 +624,7 @@ func TestExpiryModel(t *testing.T) {
 			list, key, what := lists[i], plain(i), ""
 			var got, want any
 			var err error
-			switch random.IntN(14) {
+			switch random.IntN(20) {
 			case 0, 1:
 				values := numbers(step*1000, step*1000+1+random.IntN(5)*random.IntN(80))
 				got, err = list.LPush(t.Context(), values...)
@@ -602,6 +658,27 @@ func TestExpiryModel(t *testing.T) {
 				}
 				got, err = list.Copy(t.Context(), names[k], replace)
 				what, want = "copy", rdb.Copy(t.Context(), key, plain(k), 0, replace).Val() == 1
+			case 14, 15:
+				pivot := rdb.LIndex(t.Context(), key, int64(random.IntN(200))).Val()
+				got, err = list.LInsertAfter(t.Context(), pivot, step)
+				what, want = "linsert", rdb.LInsertAfter(t.Context(), key, pivot, step).Val()
+			case 16:
+				value := rdb.LIndex(t.Context(), key, int64(random.IntN(3))).Val()
+				got, err = list.LRem(t.Context(), 0, value)
+				what, want = "lrem", rdb.LRem(t.Context(), key, 0, value).Val()
+			case 17:
+				start, stop := int64(random.IntN(20)), int64(-random.IntN(20))
+				what, err = "ltrim", list.LTrim(t.Context(), start, stop)
+				rdb.LTrim(t.Context(), key, start, stop)
+			case 18, 19:
+				what, want = "lmove", ""
+				for range random.IntN(12) {
+					want = rdb.LMove(t.Context(), key, plain(k), "LEFT", "RIGHT").Val()
+					got, err = list.LMove(t.Context(), lists[k], "LEFT", "RIGHT")
+					require.Equal(t, want, got)
+					err = ignoreNil(err)
+				}
+				got = want
 			case 13:
 				what, err = "rename", list.Rename(t.Context(), names[k])
 				if wantErr := rdb.Rename(t.Context(), key, plain(k)).Err(); wantErr != nil {

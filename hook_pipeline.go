@@ -98,7 +98,7 @@ func (p *pipeline) aborted() error {
 		switch err := part.cmds[0].Err(); {
 		case redis.HasErrorPrefix(err, "EXECABORT"), errors.Is(err, redis.ErrCrossSlot):
 			return err
-		case redis.HasErrorPrefix(err, "ERR wrong number of arguments"):
+		case redis.HasErrorPrefix(err, "wrong number of arguments"):
 			return errAborted
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
@@ -204,6 +205,9 @@ func TestHookRefusesWhatItCannotGive(t *testing.T) {
 			{"move", key, 1},
 			{"migrate", "host", 1, key, 0, 100},
 			{"migrate", "host", 1, "", 0, 100, "KEYS", key},
+			{"copy", key, prefix + "copy", "DB", 1},
+			{"copy", key, "other"},
+			{"rename", "other", key},
 			{"sort", key},
 			{"sort", "other", "store", key},
 			{"sort_ro", key},
@@ -271,6 +275,51 @@ func TestHookRefusesAPlainList(t *testing.T) {
 		require.NoError(t, rdb.Del(ctx, key).Err())
 		assert.NoError(t, rdb.RPush(ctx, key, "b").Err())
 		require.NoError(t, rdb.Del(ctx, key).Err())
+	})
+}
+
+// A list of more shards than one step visits gets and loses its expiry as well, and what is no list its own.
+func TestHookExpiresWhatIsLongAndWhatIsNoList(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		rdb, prefix := hookedClient(t, server)
+		key, text := prefix+"{tag}mail", prefix+"{tag}text"
+		require.NoError(t, rdb.RPush(ctx, key, numbers(0, 1000)...).Err())
+		require.NoError(t, rdb.Set(ctx, text, "v", 0).Err())
+		list := openList(t, server.Client(t), key)
+		for name, together := range map[string]func(context.Context, func(redis.Pipeliner) error) ([]redis.Cmder, error){
+			"pipeline": rdb.Pipelined, "transaction": rdb.TxPipelined,
+		} {
+			for _, hours := range []time.Duration{1, 1000} { // the shards must be visited first for the second
+				cmds, err := together(ctx, func(p redis.Pipeliner) error {
+					p.Expire(ctx, key, hours*time.Hour)
+					p.Expire(ctx, text, hours*time.Hour)
+					return nil
+				})
+				require.NoError(t, err, name)
+				for i, key := range []string{key, text} {
+					assert.True(t, cmds[i].(*redis.BoolCmd).Val(), name)
+					assert.InDelta(t, hours*time.Hour, rdb.TTL(ctx, key).Val(), float64(time.Minute), name)
+				}
+				require.NoError(t, list.Check(ctx))
+			}
+			cmds, err := together(ctx, func(p redis.Pipeliner) error {
+				p.Persist(ctx, key)
+				p.Persist(ctx, text)
+				p.PTTL(ctx, text)
+				return nil
+			})
+			require.NoError(t, err, name)
+			assert.True(t, cmds[0].(*redis.BoolCmd).Val(), name)
+			assert.True(t, cmds[1].(*redis.BoolCmd).Val(), name)
+			assert.EqualValues(t, -1, cmds[2].(*redis.DurationCmd).Val(), name)
+			assert.EqualValues(t, -1, rdb.TTL(ctx, key).Val(), name)
+			require.NoError(t, list.Check(ctx))
+		}
+		assert.True(t, rdb.Expire(ctx, key, 0).Val())
+		assert.Zero(t, rdb.Exists(ctx, key).Val())
+		assert.EqualValues(t, -2, rdb.TTL(ctx, key).Val())
 	})
 }
 
