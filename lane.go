@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -161,7 +162,7 @@ func editUntil(ctx context.Context) time.Time {
 // endEdit takes back the lane of an operation that is done or given up, and returns the error for its caller.
 func (l *ShardedList) endEdit(n *lane, o operation, reply any, err error) error {
 	if n.unsettled {
-		go l.settleEdit(n, o)
+		l.settleLater(n, o)
 		if o.giveBack == nil {
 			err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 		}
@@ -174,18 +175,62 @@ func (l *ShardedList) endEdit(n *lane, o operation, reply any, err error) error 
 	return err
 }
 
-// settleEdit makes sure that an operation that was given up can no longer be carried out, and that what it took is not lost.
-func (l *ShardedList) settleEdit(n *lane, o operation) {
-	ctx, cancel := context.WithTimeout(context.Background(), settleFor)
+// givenUp is an operation that was given up, and whose outcome is to be learned.
+type givenUp struct {
+	lane     *lane
+	op       operation
+	deadline time.Time
+}
+
+// settling is the operations given up that wait to be settled, by one goroutine while there are any: callers who cancel
+// faster than the server answers must not pile up more.
+type settling struct {
+	mu      sync.Mutex
+	queue   []givenUp
+	running bool
+}
+
+// settleLater sees to it that an operation that was given up can no longer be carried out, and that what it took is not lost.
+func (l *ShardedList) settleLater(n *lane, o operation) {
+	l.settling.mu.Lock()
+	defer l.settling.mu.Unlock()
+	l.settling.queue = append(l.settling.queue, givenUp{n, o, time.Now().Add(settleFor)})
+	if !l.settling.running {
+		l.settling.running = true
+		go l.settleAll()
+	}
+}
+
+func (l *ShardedList) settleAll() {
+	for {
+		l.settling.mu.Lock()
+		if len(l.settling.queue) == 0 {
+			l.settling.running = false
+			l.settling.mu.Unlock()
+			return
+		}
+		g := l.settling.queue[0]
+		l.settling.queue = l.settling.queue[1:]
+		l.settling.mu.Unlock()
+		l.settleEdit(g)
+	}
+}
+
+func (l *ShardedList) settleEdit(g givenUp) {
+	ctx, cancel := context.WithDeadline(context.Background(), g.deadline)
 	defer cancel()
 	nothing := l.operation(settleScript, 0)
-	if o.nothing != nil {
-		nothing = o.nothing()
+	if g.op.nothing != nil {
+		nothing = g.op.nothing()
 	}
-	reply, err := l.repeat(ctx, deadline(ctx), n, nothing)
-	if err == nil && o.giveBack != nil {
-		o.giveBack(reply)
+	reply, err := l.repeat(ctx, g.deadline, g.lane, nothing)
+	if !isDone(err) {
+		return
 	}
+	if g.op.giveBack != nil {
+		g.op.giveBack(reply)
+	}
+	l.lanes.Put(g.lane)
 }
 
 // forget drops the result of the lane's last operation, which the client has, from its record. If it fails, the record expires.

@@ -83,7 +83,8 @@ type ShardedList struct {
 	lpush, rpush, lpop, rpop commits // the callers of each kind of operation
 	left, right              waiters // the callers blocked in BLPop and in BRPop
 
-	lanes sync.Pool // *lane, of operations that callers do not share
+	lanes    sync.Pool // *lane, of operations that callers do not share
+	settling settling  // of those
 }
 
 // Option changes how New sets up a list.
