@@ -137,7 +137,7 @@ func (m *model) same(err, want error) {
 func TestEditsOfLongListsAsRedis(t *testing.T) {
 	sequences := 3
 	if testing.Short() {
-		sequences = 2
+		sequences = 1
 	}
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
