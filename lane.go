@@ -228,7 +228,7 @@ func (l *ShardedList) settleEdit(g givenUp) {
 		return
 	}
 	if g.op.giveBack != nil {
-		g.op.giveBack(reply)
+		go g.op.giveBack(reply) // which may take until there is memory; others wait to be settled
 	}
 	l.lanes.Put(g.lane)
 }

@@ -25,9 +25,9 @@ var (
 	ErrNoValues = errors.New("no values")
 	// ErrValue is returned for a value that go-redis cannot encode.
 	ErrValue = errors.New("value cannot be encoded")
-	// ErrOutcomeUnknown is returned by a push or a move that was given up before the server told whether it was carried out. It may have
-	// been, or still be; once the server answers again, and, after a push, before anything else is pushed at that end through this ShardedList,
-	// it is made sure that it can no longer be.
+	// ErrOutcomeUnknown is returned by a push, an edit, a move, or a change of expiry or name that was given up before the server told
+	// whether it was carried out. It may have been, or still be; once the server answers again, and, after a push, before anything
+	// else is pushed at that end through this ShardedList, it is made sure that it can no longer be.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 	// ErrNotReplicated is returned, together with the result, by an operation that was done, but on fewer replicas than
 	// WithReplicas asked for, as far as is known. A failover may undo it.

@@ -218,6 +218,12 @@ local function bell_at_hand()
   return true
 end
 
+-- is_released tells whether a consumer that has been woken is to take nothing: by its release key, if it has one.
+local function is_released(key)
+  local seen = key == '' and 0 or redis.pcall('EXISTS', key)
+  return not is_moving(seen) and seen == 1
+end
+
 -- ring puts one dummy into the bell, where there is never more than one. The bell is at hand, and the caller has written.
 local function ring()
   if redis.call('RPUSH', BELL, '1') > 1 then

@@ -33,11 +33,7 @@ elseif stale_operation then
   return stale_operation
 end
 local count = tonumber(ARGV[8])
-local released = false
-if WOKEN and RELEASE ~= '' then
-  local seen = redis.pcall('EXISTS', RELEASE)
-  released = not is_moving(seen) and seen == 1
-end
+local released = WOKEN and is_released(RELEASE)
 if released then
   count = 0
 end

@@ -33,11 +33,7 @@ local left = ARGV[4] == 'L'
 local POP = left and 'LPOP' or 'RPOP'
 local count = tonumber(ARGV[5])
 local woken, waits = ARGV[6] == 'woken', ARGV[6] ~= 'no'
-local released = false
-if woken then
-  local seen = redis.pcall('EXISTS', ARGV[7])
-  released = not is_moving(seen) and seen == 1
-end
+local released = woken and is_released(ARGV[7])
 if released then
   count = 0
 end
