@@ -12,8 +12,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
@@ -68,6 +70,9 @@ func startProcess(ctx context.Context, binary string, args, config []string) (p 
 
 // defaultConfig returns the directives that every server starts from.
 func defaultConfig(path string) ([]string, error) {
+	if config, ok := defaultConfigs.Load(path); ok {
+		return config.([]string), nil
+	}
 	config := []string{"bind 127.0.0.1", `save ""`, "appendonly no"}
 	out, err := exec.Command(path, "--version").Output()
 	if err != nil {
@@ -81,8 +86,12 @@ func defaultConfig(path string) ([]string, error) {
 	if major, _ := strconv.Atoi(string(version[1])); major >= 7 {
 		config = append(config, "enable-debug-command yes", "enable-protected-configs yes")
 	}
+	config = slices.Clip(config)
+	defaultConfigs.Store(path, config)
 	return config, nil
 }
+
+var defaultConfigs sync.Map // by the path of the server
 
 var majorVersion = regexp.MustCompile(`v=(\d+)\.`)
 

@@ -2,8 +2,9 @@
 // a Redis Cluster, a Redis watched by Sentinel, and a Redis embedded in the
 // test process. They listen on free ports of the loopback interface.
 //
-// Most tests run on every kind and share its server, which starts when the
-// first test asks for it, so each run of a test keeps to key names of its own:
+// Most tests run on every kind. They share some of the servers, which start when
+// the first test asks for them, so each run of a test keeps to key names of its
+// own:
 //
 //	func TestPush(t *testing.T) {
 //		redistest.Each(t, func(t *testing.T, server *redistest.Server) {
@@ -60,13 +61,24 @@ const (
 )
 
 // Each runs test as one parallel subtest for each of Embedded, Redis, Cluster
-// and Valkey, on the server of that kind which the whole process shares.
+// and Valkey. A Cluster, which takes seconds to start, is the one that the whole
+// process shares. The others start at once, so are the subtest's own: tests that
+// share a server wait for each other, and what looks at all its keys takes longer
+// with all that others keep there.
 func Each(t *testing.T, test func(t *testing.T, server *Server)) {
 	t.Helper()
 	for _, kind := range []Kind{Embedded, Redis, Cluster, Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			test(t, Shared(t, kind))
+			if kind == Cluster {
+				test(t, Shared(t, kind))
+				return
+			}
+			server := Start(t, kind)
+			if kind == Embedded {
+				server.runClock()
+			}
+			test(t, server)
 		})
 	}
 }
