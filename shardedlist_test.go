@@ -41,6 +41,9 @@ func openList(t testing.TB, rdb redis.UniversalClient, name string, opts ...Opti
 	return list
 }
 
+// patient lets a client wait for what takes the server long, where the machine is slow or busy with other tests.
+func patient(o *redis.UniversalOptions) { o.ReadTimeout = time.Minute }
+
 // numbers are the decimal numbers from..to-1, as values to push.
 func numbers(from, to int) []any {
 	values := make([]any, 0, to-from)
