@@ -107,8 +107,8 @@ func (c *cell) setUp() {
 	c.server = redistest.Start(&c.bed, c.kind, c.fault.config...)
 	c.rdb = c.server.Client(&c.bed, func(o *redis.UniversalOptions) { o.ReadTimeout = 20 * time.Second })
 	if c.fault.needsProxy() {
-		for range workers {
-			c.proxies = append(c.proxies, redistest.NewProxy(&c.bed))
+		for i := range workers {
+			c.proxies = append(c.proxies, redistest.NewSeededProxy(&c.bed, c.seed+uint64(i)))
 		}
 	}
 	c.dead = map[*process]bool{}

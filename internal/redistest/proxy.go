@@ -3,6 +3,8 @@ package redistest
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -28,6 +30,7 @@ type Faults struct {
 type Proxy struct {
 	faults atomic.Pointer[Faults]
 	counts [4]atomic.Int64
+	seed   uint64
 
 	mu        sync.Mutex
 	listeners map[string]net.Listener // by the address of the server behind
@@ -38,7 +41,13 @@ type Proxy struct {
 
 // NewProxy returns a proxy without faults, which closes when the test ends.
 func NewProxy(t testing.TB) *Proxy {
-	p := &Proxy{listeners: map[string]net.Listener{}, open: map[net.Conn]bool{}}
+	return NewSeededProxy(t, rand.Uint64())
+}
+
+// NewSeededProxy returns one whose faults are drawn from a seed: what happens to the nth request or reply of the mth connection to
+// the server whose address was asked for as the kth is the same with the same seed.
+func NewSeededProxy(t testing.TB, seed uint64) *Proxy {
+	p := &Proxy{seed: seed, listeners: map[string]net.Listener{}, open: map[net.Conn]bool{}}
 	p.Set(Faults{})
 	t.Cleanup(p.close)
 	return p
@@ -84,21 +93,31 @@ func (p *Proxy) listener(addr string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
+	server := len(p.listeners)
 	p.listeners[addr] = listener
 	p.running.Go(func() {
-		for {
+		for connection := 0; ; connection++ {
 			client, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			p.running.Go(func() { p.serve(client, addr) })
+			p.running.Go(func() {
+				p.serve(client, addr, p.luck(server, connection, "request"), p.luck(server, connection, "reply"))
+			})
 		}
 	})
 	return listener, nil
 }
 
+// luck is what the faults of one direction of a connection are drawn from.
+func (p *Proxy) luck(server, connection int, direction string) *rand.Rand {
+	h := fnv.New64a()
+	fmt.Fprint(h, server, connection, direction)
+	return rand.New(rand.NewPCG(p.seed, h.Sum64()))
+}
+
 // serve passes one connection.
-func (p *Proxy) serve(client net.Conn, addr string) {
+func (p *Proxy) serve(client net.Conn, addr string, requests, replies *rand.Rand) {
 	server, err := net.Dial("tcp", addr)
 	if err != nil {
 		_ = client.Close()
@@ -115,15 +134,15 @@ func (p *Proxy) serve(client net.Conn, addr string) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		defer end()
-		p.pass(server, client, func(piece []byte) bool { return !handshake.Load() && p.reply(piece, client) },
-			func() bool { return !handshake.Load() && p.dropsReply() })
+		p.pass(server, client, func(piece []byte) bool { return !handshake.Load() && p.reply(piece, client, replies) },
+			func() bool { return !handshake.Load() && replies.Float64() < p.faults.Load().DropReply })
 	})
 	both.Go(func() {
 		defer server.Close() // the client may have left while a late request was held
 		p.pass(client, server, func(piece []byte) bool {
 			handshake.Store(bytes.Contains(piece, []byte("\r\nhello\r\n")) || bytes.Contains(piece, []byte("\r\nclient\r\n")))
-			return !handshake.Load() && p.request()
-		}, func() bool { return !handshake.Load() && rand.Float64() < p.faults.Load().DropRequest })
+			return !handshake.Load() && p.request(requests)
+		}, func() bool { return !handshake.Load() && requests.Float64() < p.faults.Load().DropRequest })
 	})
 	both.Wait()
 	p.forget(client, server)
@@ -151,8 +170,8 @@ func (p *Proxy) pass(from, to net.Conn, fault func(piece []byte) (stop bool), dr
 	}
 }
 
-func (p *Proxy) reply(piece []byte, client net.Conn) (stop bool) {
-	f, luck := p.faults.Load(), rand.Float64()
+func (p *Proxy) reply(piece []byte, client net.Conn, random *rand.Rand) (stop bool) {
+	f, luck := p.faults.Load(), random.Float64()
 	switch {
 	case luck < f.CutReply:
 		p.counts[0].Add(1)
@@ -165,10 +184,8 @@ func (p *Proxy) reply(piece []byte, client net.Conn) (stop bool) {
 	return false
 }
 
-func (p *Proxy) dropsReply() bool { return rand.Float64() < p.faults.Load().DropReply }
-
-func (p *Proxy) request() (stop bool) {
-	f, luck := p.faults.Load(), rand.Float64()
+func (p *Proxy) request(random *rand.Rand) (stop bool) {
+	f, luck := p.faults.Load(), random.Float64()
 	switch {
 	case luck < f.CutRequest:
 		p.counts[2].Add(1)
