@@ -41,10 +41,10 @@ var broken = []struct {
 	kind  redistest.Kind
 	only  string
 	words string // in the violation
-	atEnd bool   // it is found when the queue has ended
+	atEnd bool   // it is found when the queue has ended, which is short then, and repeated
 }{
-	{"the book's blocking pop", openBook, "none", redistest.Redis, "queue", "never pushed", true},
-	{"a push repeated with a new number", forgetful, "cut", redistest.Redis, "queue", "doubled", true},
+	{"the book's blocking pop", openBook, "none", redistest.Redis, "blocking queue", "never pushed", false},
+	{"a push repeated with a new number", forgetful, "cut", redistest.Redis, "queue", "doubled", false},
 	{"a push repeated with a new number, in rounds", forgetful, "cut", redistest.Redis, "rounds", "no order of the calls", false},
 	{"a pop that is not remembered", rewritten("  remember_popped(popped, total)\nreturn popped", "return popped",
 		"remember_popped(popped, total)\nreturn popped", "return popped"), "cut", redistest.Redis, "queue", "lost", true},
@@ -53,7 +53,7 @@ var broken = []struct {
 		"takes[#takes + 1] = math.min(wanted, size)", "takes[#takes + 1] = math.min(wanted, size)\nearly[#takes] = redis.call(POP, PREFIX .. at, takes[#takes])",
 		"redis.call(POP, PREFIX .. (near + (i - 1) * step), take)", "early[i]"), "slot", redistest.Cluster, "queue", "", false},
 	{"one wake-up in a thousand is dropped", rewritten("local function ring()", "local function ring()\n  if redis.call('TIME')[2] % 1000 == 0 then return end"),
-		"none", redistest.Redis, "queue", "blocked for", false},
+		"none", redistest.Redis, "blocking queue", "blocked for", false},
 	{"a pointer moved without its shard", rewritten("redis.call('HSET', META, left and 'first' or 'last', at)",
 		"redis.call('HSET', META, left and 'first' or 'last', redis.call('TIME')[2] % 100 == 0 and at + step or at)"), "none", redistest.Redis, "queue", "", true},
 	{"a length that is a millisecond old", openStale, "none", redistest.Redis, "rounds", "no order of the calls", false},
@@ -63,17 +63,20 @@ var broken = []struct {
 func TestEveryBrokenListIsCaught(t *testing.T) {
 	for _, b := range broken {
 		t.Run(b.name, func(t *testing.T) {
-			cells, err := selectCells(b.fault, string(b.kind))
-			require.NoError(t, err)
-			c := cells[0]
-			c.seed, c.span, c.out, c.variant, c.only = rand.Uint64(), 50*time.Second, t.TempDir(), b.name, b.only
-			c.foreign = strings.HasPrefix(b.name, "the book")
-			began := time.Now()
-			if b.atEnd {
-				c.span = 2 * time.Second
+			began, within := time.Now(), 50*time.Second
+			var r row
+			for r.Violation == "" && time.Since(began) < within {
+				cells, err := selectCells(b.fault, string(b.kind))
+				require.NoError(t, err)
+				c := cells[0]
+				c.seed, c.span, c.out, c.variant, c.only = rand.Uint64(), within, t.TempDir(), b.name, b.only
+				c.foreign = strings.HasPrefix(b.name, "the book")
+				if b.atEnd {
+					c.span = 2 * time.Second
+				}
+				r, err = c.run(t.Context())
+				require.NoError(t, err)
 			}
-			r, err := c.run(t.Context())
-			require.NoError(t, err)
 			t.Logf("after %v: %s", time.Since(began).Round(time.Millisecond), r.Violation)
 			assert.NotEmpty(t, r.Violation, "%+v", r)
 			assert.Contains(t, r.Violation, b.words)

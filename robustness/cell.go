@@ -33,12 +33,13 @@ type cell struct {
 	span    time.Duration
 	variant string
 	foreign bool   // that has another layout, and is neither read nor checked
-	only    string // "rounds" or "queue"
+	only    string // "rounds", "queue", or "blocking queue" for one whose consumers are always blocked
 	out     string // the directory for histories that fail
 
 	server  *redistest.Server
 	rdb     redis.UniversalClient // the harness's own, which no fault is aimed at
 	proxies []*redistest.Proxy
+	quit    context.Context // ends when the run is interrupted: no more strikes and calls
 	ctx     context.Context // ends at the first violation
 	fail    context.CancelCauseFunc
 
@@ -54,6 +55,7 @@ type cell struct {
 // row is what a cell found.
 type row struct {
 	Fault, Server, Promise, Command string
+	Time                            time.Duration
 	Operations, Rounds, ByConservation, Undecided, Faults,
 	Elements, Lost, Doubled, Disordered int64
 	Excused     int64 // lost or undone as the fault allows
@@ -64,8 +66,8 @@ type row struct {
 
 // run runs the cell, and returns its row, whose Violation is empty if all promises were kept. An error is one of the harness.
 func (c *cell) run(ctx context.Context) (r row, err error) {
-	c.row = row{Fault: c.fault.name, Server: string(c.kind), Promise: c.fault.promise}
-	c.ctx, c.fail = context.WithCancelCause(ctx)
+	c.quit = ctx
+	c.ctx, c.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer c.fail(nil)
 	defer c.close()
 	if err := c.try(c.setUp); err != nil {
@@ -73,21 +75,22 @@ func (c *cell) run(ctx context.Context) (r row, err error) {
 	}
 	began := time.Now()
 	if c.fault.crash {
-		for c.ctx.Err() == nil && (time.Since(began) < c.span || c.row.Faults == 0) {
+		for c.ctx.Err() == nil && c.quit.Err() == nil && (time.Since(began) < c.span || c.row.Faults == 0) {
 			c.crash()
 		}
 	} else {
-		share := c.span * 6 / 10
+		share := c.span / 2
 		if c.only != "" {
 			share = c.span
 		}
-		if c.only != "queue" {
+		if c.only == "" || c.only == "rounds" {
 			c.phase(share, c.rounds)
 		}
 		if c.only != "rounds" {
 			c.phase(c.span-share%c.span, c.queue)
 		}
 	}
+	c.row.Time = time.Since(began)
 	for _, proxy := range c.proxies {
 		a, b, d, e := proxy.Counts()
 		c.row.Faults += a + b + d + e
@@ -130,11 +133,12 @@ func (c *cell) note(err error) {
 
 // phase runs body, which is to end with its context, while faults strike.
 func (c *cell) phase(d time.Duration, body func(ctx context.Context, nemesis func())) {
-	if c.ctx.Err() != nil {
+	if c.ctx.Err() != nil || c.quit.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, d)
 	defer cancel()
+	defer context.AfterFunc(c.quit, cancel)()
 	for _, proxy := range c.proxies {
 		proxy.Set(c.fault.network)
 	}

@@ -22,7 +22,8 @@ func (c *cell) crash() {
 	pops := fmt.Sprintf("%s:pops:%d", tag, c.row.Faults)
 	c.note(c.fill(pops))
 	books := newLedger()
-	everyone := c.employ(books, queueSpec{Push: pushes, Pop: pops, Capacity: 5, Seed: c.seed, Steady: true})
+	books.whole = true
+	everyone := c.employ(books, queueSpec{Push: pushes, Pop: pops, Capacity: 5, Seed: c.seed, Steady: true, Most: maxBurst})
 	defer c.dismiss()
 	c.await(books, 300, 300)
 	c.note(c.try(func() {
@@ -99,7 +100,7 @@ func (c *cell) checkPushes(books *ledger, content []string) {
 		at[value] = int64(i + 1)
 	}
 	var undone []int64
-	for producer, elements := range books.elements {
+	for producer, elements := range books.all() {
 		var kept []bool
 		for i, e := range elements {
 			if e.fate != done {
@@ -127,7 +128,7 @@ func (c *cell) checkPushes(books *ledger, content []string) {
 // checkPops compares what was popped with what there was to pop: what is not left came out, the last before the crash twice.
 func (c *cell) checkPops(books *ledger, left []string) {
 	var undone []int64
-	for i, e := range books.elements[0] {
+	for i, e := range books.all()[0] {
 		gone := i < filled-len(left)
 		switch {
 		case e.seen == 0 && gone:

@@ -4,12 +4,16 @@
 //
 //	cd robustness && go run . -duration 2m -faults all -seed 1
 //
-// It exits with 1 if a promise was not kept, and leaves what it saw in the directory of -out. The seed repeats the schedule and
-// what the clients do, not how the machine interleaves them.
+// It exits with 1 if a promise was not kept, and leaves what it saw in the directory of -out: what each fault on each server came to,
+// as soon as it has ended, and histories that break a promise. When it is interrupted, what is under way ends early and is checked.
+//
+// The seed repeats what strikes and the pauses in between, which request or reply of which connection breaks, and what each client
+// calls. It does not repeat how the machine interleaves them.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"hash/fnv"
@@ -17,8 +21,11 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
@@ -33,6 +40,7 @@ func main() {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
+	context.AfterFunc(ctx, cancel) // a second signal ends it at once
 	violations, err := run(ctx, os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "robustness:", err)
@@ -43,43 +51,125 @@ func main() {
 	}
 }
 
+// settings are the command line.
+type settings struct {
+	duration, each  time.Duration
+	parallel        int
+	faults, servers string
+	seed            uint64
+	out, document   string
+	join            bool
+}
+
 func run(ctx context.Context, args []string) (violations int, err error) {
+	var s settings
 	flags := flag.NewFlagSet("robustness", flag.ContinueOnError)
-	duration := flags.Duration("duration", 2*time.Minute, "how long all of it takes, about")
-	only := flags.String("faults", "all", "the `faults` to try: "+names())
-	servers := flags.String("servers", "all", "the `servers` to try them on: "+kindNames())
-	seed := flags.Uint64("seed", 1, "what the schedule and the calls are drawn from")
-	out := flags.String("out", "out", "the `directory` for histories that break a promise")
-	document := flags.String("o", "", "the Markdown `file` to write, ../docs/reliability.md for one")
+	flags.DurationVar(&s.duration, "duration", 2*time.Minute, "how long all of it takes, about, without what it takes to start servers and to check; divided evenly")
+	flags.DurationVar(&s.each, "each", 0, "how long each fault strikes, divided evenly among the servers it is tried on; then -duration does not count")
+	flags.IntVar(&s.parallel, "parallel", 1, "how many pairs of a fault and a server are tried at a time, each with servers and processes of its own")
+	flags.StringVar(&s.faults, "faults", "all", "the `faults` to try: "+names())
+	flags.StringVar(&s.servers, "servers", "all", "the `servers` to try them on: "+kindNames())
+	flags.Uint64Var(&s.seed, "seed", 1, "what the schedule and the calls are drawn from")
+	flags.StringVar(&s.out, "out", "out", "the `directory` for results, and for histories that break a promise")
+	flags.StringVar(&s.document, "o", "", "the Markdown `file` to write, ../docs/reliability.md for one; an interrupted run writes what it has seen")
+	flags.BoolVar(&s.join, "join", false, "write results of earlier runs in -out, too, of what this one does not try")
 	if err := flags.Parse(args); err != nil {
 		return 0, err
 	}
-	cells, err := selectCells(*only, *servers)
+	cells, err := selectCells(s.faults, s.servers)
 	if err != nil {
 		return 0, err
 	}
-	span := max(*duration/time.Duration(len(cells)), time.Second)
-	var rows []row
+	s.prepare(cells)
 	fmt.Println(heading)
-	for _, c := range cells {
-		c.seed, c.span, c.out = mix(*seed, c.fault.name, string(c.kind)), span, *out
-		r, err := c.run(ctx)
-		if err != nil {
-			return violations, fmt.Errorf("%s on %s: %w", c.fault.name, c.kind, err)
-		}
-		r.Command = fmt.Sprintf("go run . -faults %s -servers '%s' -seed %d -duration %v", c.fault.name, c.kind, *seed, span.Round(time.Second))
-		fmt.Println(r.line())
+	rows, err := s.runAll(ctx, cells)
+	for _, r := range rows {
 		if r.Violation != "" {
 			violations++
-			fmt.Printf("\nBROKEN: %s\nrepeat: %s\n\n", r.Violation, r.Command)
 		}
-		rows = append(rows, r)
 	}
-	if *document != "" {
-		err = os.WriteFile(*document, page(rows, fmt.Sprintf("go run . -duration %v -faults %s -servers '%s' -seed %d -o ../docs/reliability.md",
-			*duration, *only, *servers, *seed)), 0o644)
+	if s.document == "" {
+		return violations, err
 	}
-	return violations, err
+	if s.join {
+		earlier, failure := earlierRows(s.out)
+		rows, err = join(rows, earlier), errors.Join(err, failure)
+	}
+	return violations, errors.Join(err, os.WriteFile(s.document, page(rows, s.command()), 0o644))
+}
+
+// prepare gives each cell its seed and its time.
+func (s *settings) prepare(cells []*cell) {
+	servers := map[string]int{}
+	for _, c := range cells {
+		servers[c.fault.name]++
+	}
+	for _, c := range cells {
+		c.seed, c.out = mix(s.seed, c.fault.name, string(c.kind)), s.out
+		span := s.duration * time.Duration(s.parallel) / time.Duration(len(cells))
+		if s.each > 0 {
+			span = s.each / time.Duration(servers[c.fault.name])
+		}
+		c.span = max(span.Round(time.Second), time.Second)
+		c.row = row{
+			Fault: c.fault.name, Server: string(c.kind), Promise: c.fault.promise,
+			Command: fmt.Sprintf("go run . -faults %s -servers '%s' -seed %d -each %v", c.fault.name, c.kind, s.seed, c.span),
+		}
+	}
+}
+
+// runAll runs the cells, and saves and returns their rows, in their order. A cell that fails does not stop the others.
+func (s *settings) runAll(ctx context.Context, cells []*cell) (rows []row, err error) {
+	var mu sync.Mutex
+	ran := map[*cell]row{}
+	var group errgroup.Group
+	group.SetLimit(s.parallel)
+	for _, c := range cells {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return nil
+			}
+			r, failure := c.run(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			if failure != nil {
+				err = errors.Join(err, fmt.Errorf("%s on %s: %w", c.fault.name, c.kind, failure))
+				fmt.Printf("\nFAILED: %s on %s: %v\n\n", c.fault.name, c.kind, failure)
+				return nil
+			}
+			fmt.Println(r.line())
+			if r.Violation != "" {
+				fmt.Printf("\nBROKEN: %s\nrepeat: %s\n\n", r.Violation, r.Command)
+			}
+			ran[c] = r
+			if failure := r.save(s.out); failure != nil {
+				err = errors.Join(err, failure)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+	for _, c := range cells {
+		if r, ok := ran[c]; ok {
+			rows = append(rows, r)
+		}
+	}
+	if ctx.Err() != nil {
+		err = errors.Join(err, fmt.Errorf("interrupted: %d of %d were tried", len(rows), len(cells)))
+	}
+	return rows, err
+}
+
+// command is what the document says it was written by.
+func (s *settings) command() string {
+	length := fmt.Sprintf("-duration %v", s.duration)
+	if s.each > 0 {
+		length = fmt.Sprintf("-each %v", s.each)
+	}
+	if s.join {
+		length += " -join"
+	}
+	return fmt.Sprintf("go run . %s -parallel %d -faults %s -servers '%s' -seed %d -o ../docs/reliability.md", length, s.parallel, s.faults, s.servers, s.seed)
 }
 
 // mix makes a seed of its own for each cell, so that one can be repeated without the others.

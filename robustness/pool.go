@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"io"
 	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 )
 
 // A process is a running worker.
@@ -26,6 +28,7 @@ func launch(spec clientSpec, hear func(line []byte), gone func()) (*process, err
 	p := &process{cmd: exec.Command(self), ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), workerEnv+"=1", "GOMAXPROCS=2")
 	p.cmd.Stderr = os.Stderr
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the keyboard is for the harness
 	if p.input, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -40,6 +43,7 @@ func launch(spec clientSpec, hear func(line []byte), gone func()) (*process, err
 		defer close(p.ended)
 		lines := bufio.NewScanner(output)
 		lines.Buffer(nil, 1<<20)
+		lines.Split(wholeLines)
 		for lines.Scan() {
 			hear(lines.Bytes())
 		}
@@ -48,6 +52,14 @@ func launch(spec clientSpec, hear func(line []byte), gone func()) (*process, err
 	}()
 	p.send(order{Client: &spec})
 	return p, nil
+}
+
+// wholeLines is a bufio.SplitFunc for lines, without one that is cut off by the end.
+func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, data[:i], nil
+	}
+	return 0, nil, nil
 }
 
 // send gives an order. To a process that was killed it is lost.

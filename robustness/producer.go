@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"sync"
 	"time"
 
@@ -24,6 +23,8 @@ type queueSpec struct {
 	Consumers []int  `json:"consumers"`
 	Steady    bool   `json:"steady"` // one element a millisecond, and none joined
 	Cancel    bool   `json:"cancel"`
+	Most      int    `json:"most"`     // elements of a call
+	Blocking  bool   `json:"blocking"` // all consumers are, all the while
 }
 
 // Lines of a queue:
@@ -31,13 +32,17 @@ type queueSpec struct {
 //   - producer first count end length  pushed; ~ if not on all replicas
 //     ? producer first count             perhaps pushed
 //     ! producer first count             not pushed
-//   - consumer start end blocking elements…  popped; = if not on all replicas. An element is a producer, a dot and a number.
+//   - consumer start end blocking elements…  popped; = if not on all replicas. An element is a producer, a dot and a number, and
+//     those that follow each other are written together; see appendRuns.
+//     b consumer count                   a pop of up to so many begins, or has brought none
 //     g consumer                         a pop given up
 //     x text                             an error that nothing explains
-//     h nanoseconds                      the longest that the machine has held up this process
+//     h start end                        the machine has held up this process
 //     .                                  the end
 const (
 	maxBurst = 7
+	maxBulk  = 1000
+	backlog  = 2 * maxBulk          // in a list that is longer, producers let consumers catch up
 	blockFor = lostWakeUp * 19 / 10 // longer than it, and not than the library looks again by itself
 )
 
@@ -78,15 +83,19 @@ func (w *worker) produce(list deque, spec queueSpec, producer int) {
 			time.Sleep(time.Duration(random.IntN(2500)) * time.Microsecond)
 		}
 		count := 1
-		if isQuiet() {
+		switch {
+		case spec.Blocking:
+			burst, count = 0, several(random, spec.Most)
+			time.Sleep(time.Duration(random.IntN(15)) * time.Millisecond)
+		case isQuiet():
 			burst = 0
 			time.Sleep(time.Duration(random.IntN(15)) * time.Millisecond)
-		} else if random.IntN(4) == 0 && !spec.Steady {
-			count = 1 + random.IntN(maxBurst)
+		case !spec.Steady:
+			count = several(random, spec.Most)
 		}
 		values := make([]any, count)
 		for i := range values {
-			values[i] = fmt.Sprintf("%d.%d", producer, next+i)
+			values[i] = name(producer, next+i)
 		}
 		ctx, cancel := spec.context(random)
 		length, err := list.RPush(ctx, values...)
@@ -107,9 +116,24 @@ func (w *worker) produce(list deque, spec queueSpec, producer int) {
 		}
 		w.say(fmt.Appendf(nil, "%c %d %d %d %d %d", what, producer, next, count, now(), length))
 		next += count
-		if spec.Steady {
+		switch {
+		case spec.Steady:
 			time.Sleep(time.Millisecond)
+		case length > backlog:
+			time.Sleep(5 * time.Millisecond)
 		}
+	}
+}
+
+// several draws how many elements a call moves: one for most, a few, or many, which are most of what is moved.
+func several(random *rand.Rand, most int) int {
+	switch roll := random.IntN(16); {
+	case roll < 10:
+		return 1
+	case roll < 14:
+		return 1 + random.IntN(maxBurst)
+	default:
+		return 1 + random.IntN(most)
 	}
 }
 
@@ -122,30 +146,20 @@ func (w *worker) consume(list deque, spec queueSpec, consumer int) {
 			return
 		}
 		ctx, cancel := spec.context(random)
+		count, blocking := 1, random.IntN(2) == 0
+		switch {
+		case spec.Blocking || isQuiet():
+			blocking = true
+		case !blocking:
+			count = several(random, spec.Most)
+		}
+		if count > 1 {
+			w.say(fmt.Appendf(nil, "b %d %d", consumer, count))
+		}
 		start := now()
-		var values []string
-		var value string
-		var err error
-		way := random.IntN(6)
-		if isQuiet() {
-			way = 2
-		}
-		switch way {
-		case 0:
-			value, err = list.LPop(ctx)
-		case 1:
-			values, err = list.LPopCount(ctx, 1+random.IntN(maxBurst))
-		default:
-			value, err = list.BLPop(ctx, blockFor)
-			if stopped && err == redis.Nil {
-				empty = 3
-			}
-		}
+		values, err := pop(ctx, list, count, blocking)
 		end := now()
 		cancel()
-		if isDone(err) && way != 1 {
-			values = []string{value}
-		}
 		what := byte('-')
 		switch {
 		case err == nil:
@@ -153,7 +167,10 @@ func (w *worker) consume(list deque, spec queueSpec, consumer int) {
 		case isDone(err):
 			what, empty = '=', 0
 		case err == redis.Nil:
-			if stopped {
+			switch {
+			case stopped && blocking:
+				empty = 3
+			case stopped:
 				empty++
 			}
 			time.Sleep(100 * time.Microsecond)
@@ -165,13 +182,12 @@ func (w *worker) consume(list deque, spec queueSpec, consumer int) {
 		default:
 			time.Sleep(time.Millisecond)
 		}
-		if len(values) > 0 {
-			line := fmt.Appendf(nil, "%c %d %d %d ", what, consumer, start, end)
-			line = strconv.AppendBool(line, way > 1)
-			for _, value := range values {
-				line = append(append(line, ' '), value...)
-			}
-			w.say(line)
+		switch {
+		case len(values) > 0:
+			line := fmt.Appendf(nil, "%c %d %d %d %t", what, consumer, start, end, blocking)
+			w.say(appendRuns(line, values))
+		case count > 1:
+			w.say(fmt.Appendf(nil, "b %d 0", consumer))
 		}
 		if spec.Steady {
 			time.Sleep(time.Millisecond)
@@ -179,9 +195,26 @@ func (w *worker) consume(list deque, spec queueSpec, consumer int) {
 	}
 }
 
-// isQuiet tells whether it is the half of a second in which elements come one by one, to consumers who are all blocked: then no
+// pop takes up to count elements, one if it may block.
+func pop(ctx context.Context, list deque, count int, blocking bool) (values []string, err error) {
+	if count > 1 {
+		return list.LPopCount(ctx, count)
+	}
+	value, err := "", error(nil)
+	if blocking {
+		value, err = list.BLPop(ctx, blockFor)
+	} else {
+		value, err = list.LPop(ctx)
+	}
+	if isDone(err) {
+		values = []string{value}
+	}
+	return values, err
+}
+
+// isQuiet tells whether it is the second of three in which elements come one by one, to consumers who are all blocked: then no
 // lost wake-up is made up for by somebody else.
-func isQuiet() bool { return now()/int64(500*time.Millisecond)%2 == 0 }
+func isQuiet() bool { return now()/int64(time.Second)%3 == 0 }
 
 // context is one that is cancelled at any instant, if that is the fault.
 func (s queueSpec) context(random *rand.Rand) (context.Context, context.CancelFunc) {
@@ -191,10 +224,9 @@ func (s queueSpec) context(random *rand.Rand) (context.Context, context.CancelFu
 	return context.Background(), func() {}
 }
 
-// watchHiccups reports how late a ticker was at the most: that long, a wake-up may have waited for this machine.
+// watchHiccups reports when a ticker was late: that long, a wake-up may have waited for this machine.
 func (w *worker) watchHiccups(ended <-chan struct{}) {
-	const period = 5 * time.Millisecond
-	var longest int64
+	const period, tolerable = 5 * time.Millisecond, 20 * time.Millisecond
 	for last := now(); ; {
 		select {
 		case <-ended:
@@ -202,9 +234,8 @@ func (w *worker) watchHiccups(ended <-chan struct{}) {
 		case <-time.After(period):
 		}
 		tick := now()
-		if late := tick - last - int64(period); late > longest {
-			longest = late
-			w.say(fmt.Appendf(nil, "h %d", longest))
+		if tick-last > int64(period+tolerable) {
+			w.say(fmt.Appendf(nil, "h %d %d", last, tick))
 		}
 		last = tick
 	}

@@ -1,158 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"strconv"
 	"sync"
 	"time"
 )
-
-// element is what has become of one.
-type element struct {
-	fate          fate
-	acked         int64 // when its push had returned
-	length        int64 // that the push returned, less what was pushed behind it
-	replicated    bool  // the push came without ErrNotReplicated
-	seen          int
-	start, end    int64 // of the blocking pop that brought it
-	out           int64 // when the first pop of it had returned
-	outReplicated bool
-}
-
-// ledger holds what was pushed and popped.
-type ledger struct {
-	mu                   sync.Mutex
-	elements             map[int][]element // by producer
-	last                 map[int]map[int]int
-	operations           int64
-	pushed, popped       int
-	disordered, invented int64
-	givenUp              bool
-	longestWait, hiccup  int64
-	excused              int64 // elements that killed processes may have taken along
-	unexpected           string
-}
-
-func newLedger() *ledger {
-	return &ledger{elements: map[int][]element{}, last: map[int]map[int]int{}}
-}
-
-// hear takes a line of a worker.
-func (l *ledger) hear(line []byte) (ended bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	words := bytes.Fields(line)
-	switch what := words[0][0]; what {
-	case '+', '~', '?', '!':
-		l.operations++
-		n := numbers(words[1:])
-		fates := map[byte]fate{'+': done, '~': done, '?': unknown, '!': undone}
-		for i := range n[2] {
-			e := l.element(int(n[0]), int(n[1]+i))
-			e.fate, e.replicated = fates[what], what == '+'
-			if e.fate == done {
-				l.pushed++
-				e.acked, e.length = n[3], n[4]-n[2]+1+i
-				l.wait(e)
-			}
-		}
-	case '-', '=':
-		l.operations++
-		n := numbers(words[1:4])
-		for _, word := range words[5:] {
-			l.pop(int(n[0]), string(word), what == '-', string(words[4]) == "true", n[1], n[2])
-		}
-	case 'g':
-		l.givenUp = true
-	case 'x':
-		l.unexpected = string(line)
-	case 'h':
-		l.hiccup = max(l.hiccup, numbers(words[1:])[0])
-	case '.':
-		return true
-	}
-	return false
-}
-
-// pop notes that a consumer got an element, consumer -1 being the list's content at the end.
-func (l *ledger) pop(consumer int, value string, replicated, blocking bool, start, end int64) {
-	left, right, _ := bytes.Cut([]byte(value), []byte("."))
-	producer, err1 := strconv.Atoi(string(left))
-	number, err2 := strconv.Atoi(string(right))
-	if err1 != nil || err2 != nil || number < 0 || number > 1<<30 {
-		l.invented++
-		return
-	}
-	e := l.element(producer, number)
-	e.seen++
-	l.popped++
-	if e.out == 0 || end < e.out {
-		e.out, e.outReplicated = end, replicated
-	}
-	if blocking {
-		e.start, e.end = start, end
-		l.wait(e)
-	}
-	if l.last[consumer] == nil {
-		l.last[consumer] = map[int]int{}
-	}
-	if last, ok := l.last[consumer][producer]; ok && number < last {
-		l.disordered++
-	}
-	l.last[consumer][producer] = number
-}
-
-// wait measures for how long the list had the element while its consumer was blocked, once both are known.
-func (l *ledger) wait(e *element) {
-	if e.acked > 0 && e.end > 0 {
-		l.longestWait = max(l.longestWait, e.end-max(e.acked, e.start))
-	}
-}
-
-func (l *ledger) element(producer, number int) *element {
-	for len(l.elements[producer]) <= number {
-		l.elements[producer] = append(l.elements[producer], element{})
-	}
-	return &l.elements[producer][number]
-}
-
-// verdict counts elements acknowledged that did not come out, that came out more than once, and that came out although their push
-// had been refused, or had not begun.
-func (l *ledger) verdict() (lost, doubled, invented int64, example string) {
-	invented = l.invented
-	for producer, elements := range l.elements {
-		attempted := 0
-		for i, e := range elements {
-			if e.fate != "" {
-				attempted = i + 1
-			}
-			switch {
-			case e.seen > 1:
-				doubled++
-				example = fmt.Sprintf("%d.%d came %d times", producer, i, e.seen)
-			case e.seen == 1 && (e.fate == undone || i >= attempted+maxBurst):
-				invented++
-				example = fmt.Sprintf("%d.%d was not pushed", producer, i)
-			case e.seen == 0 && e.fate == done:
-				lost++
-				if lost == 1 {
-					example = fmt.Sprintf("%d.%d did not come", producer, i)
-				}
-			}
-		}
-	}
-	return lost, doubled, invented, example
-}
-
-func numbers(words [][]byte) []int64 {
-	out := make([]int64, len(words))
-	for i, word := range words {
-		out[i], _ = strconv.ParseInt(string(word), 10, 64)
-	}
-	return out
-}
 
 const (
 	producersPerWorker = 2
@@ -162,7 +14,12 @@ const (
 // queue runs producers and consumers, and checks that each element came out once.
 func (c *cell) queue(ctx context.Context, nemesis func()) {
 	books := newLedger()
-	spec := queueSpec{Push: tag + ":queue", Pop: tag + ":queue", Capacity: 5, Seed: c.seed, Cancel: c.fault.cancel}
+	spec := queueSpec{
+		Push: tag + ":queue", Pop: tag + ":queue", Capacity: 5, Seed: c.seed, Cancel: c.fault.cancel, Most: maxBulk, Blocking: c.only == "blocking queue",
+	}
+	if c.fault.hasStrike("kill a client") || spec.Blocking {
+		spec.Most = maxBurst // what a killed one takes along is excused, and must not hide what is lost
+	}
 	everyone := c.employ(books, spec)
 	var striking sync.WaitGroup
 	striking.Go(nemesis)
@@ -192,22 +49,26 @@ func (c *cell) queue(ctx context.Context, nemesis func()) {
 	c.watch(c.ctx, books)
 }
 
-// watch looks for what can be told while a queue runs, until ctx ends; once if that is the cell's.
+// watch looks for what can be told while a queue runs, until ctx ends; if that is the cell's, until nothing is left to tell.
 func (c *cell) watch(ctx context.Context, books *ledger) {
-	late := false
 	for c.ctx.Err() == nil {
 		books.mu.Lock()
-		wait, hiccup, unexpected := time.Duration(books.longestWait), time.Duration(books.hiccup), books.unexpected
+		doubled, invented, example, unexpected := books.doubled, books.invented, books.example, books.unexpected
 		books.mu.Unlock()
 		if unexpected != "" {
 			c.violate("an error that nothing explains: %s", unexpected)
 		}
-		tooLong := c.fault.promisesWakeUp() && wait > lostWakeUp+hiccup
-		if tooLong && late { // by now a hiccup would have been reported
-			c.violate("a consumer was blocked for %v at a list that had elements; the machine held it up for %v at most", wait, hiccup)
+		if doubled+invented > 0 {
+			c.mu.Lock()
+			c.row.Doubled = doubled + invented
+			c.mu.Unlock()
+			c.violate("%d doubled, %d never pushed: %s", doubled, invented, example)
 		}
-		late = tooLong
-		if ctx.Err() != nil || ctx == c.ctx && !late {
+		wait, held, left := books.unexplained()
+		if wait > 0 && c.fault.promisesWakeUp() {
+			c.violate("a consumer was blocked for %v at a list that had elements; the machine held it up for %v at most", wait, held)
+		}
+		if ctx.Err() != nil || ctx == c.ctx && left == 0 {
 			return
 		}
 		c.sleepIn(ctx, 200*time.Millisecond)
@@ -217,14 +78,14 @@ func (c *cell) watch(ctx context.Context, books *ledger) {
 // staff is the workers of a queue.
 type staff struct {
 	mu       sync.Mutex
-	working  map[*process]bool
+	working  map[*process][]int // their consumers
 	finished chan struct{}
 	stopping bool
 }
 
 // employ starts the workers of a queue, each with producers and consumers of its own.
 func (c *cell) employ(books *ledger, spec queueSpec) *staff {
-	s := &staff{working: map[*process]bool{}, finished: make(chan struct{})}
+	s := &staff{working: map[*process][]int{}, finished: make(chan struct{})}
 	number := 1 // 0 is who fills a list
 	engage := func(p *process) {
 		s.mu.Lock()
@@ -238,7 +99,7 @@ func (c *cell) employ(books *ledger, spec queueSpec) *staff {
 			own.Consumers = append(own.Consumers, number)
 			number++
 		}
-		s.working[p] = true
+		s.working[p] = own.Consumers
 		p.send(order{Queue: &own})
 	}
 	leave := func(p *process) {
@@ -256,12 +117,10 @@ func (c *cell) employ(books *ledger, spec queueSpec) *staff {
 		}
 	}, func(p *process) {
 		s.mu.Lock()
-		killed := s.working[p]
+		consumers, killed := s.working[p]
 		s.mu.Unlock()
 		if killed {
-			books.mu.Lock()
-			books.excused += consumersPerWorker * maxBurst
-			books.mu.Unlock()
+			books.excuse(consumers)
 			leave(p)
 		}
 	}, func(_ int, p *process) { engage(p) })
@@ -290,33 +149,4 @@ func (c *cell) endQueue(s *staff) bool {
 		c.violate("a consumer has not ended %v after the last push", roundPatience)
 	}
 	return c.ctx.Err() == nil
-}
-
-// settle adds what the list holds at the end. What pops that were given up took may be on its way back for a while.
-func (l *ledger) settle(c *cell, read func() []string) (lost, doubled, invented int64, example string) {
-	for deadline := time.Now().Add(35 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		rest := read()
-		l.mu.Lock()
-		for _, value := range rest {
-			l.pop(-1, value, true, false, 0, 0)
-		}
-		if lost, doubled, invented, example = l.verdict(); lost <= l.excused || !l.givenUp || doubled+invented > 0 || time.Now().After(deadline) || c.ctx.Err() != nil {
-			l.mu.Unlock()
-			return lost, doubled, invented, example
-		}
-		for _, value := range rest {
-			l.unpop(value)
-		}
-		l.mu.Unlock()
-	}
-}
-
-// unpop takes back what pop noted of the list's content.
-func (l *ledger) unpop(value string) {
-	delete(l.last, -1)
-	l.popped--
-	left, right, _ := bytes.Cut([]byte(value), []byte("."))
-	producer, _ := strconv.Atoi(string(left))
-	number, _ := strconv.Atoi(string(right))
-	l.element(producer, number).seen--
 }

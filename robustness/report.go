@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-var heading = fmt.Sprintf("%-10s %-18s %9s %7s %6s %6s %7s %9s %6s %6s %6s %6s %10s", "fault", "server", "calls", "rounds", "gaveup",
+var heading = fmt.Sprintf("%-10s %-18s %7s %9s %7s %6s %6s %7s %10s %6s %6s %6s %6s %10s", "fault", "server", "time", "calls", "rounds", "gaveup",
 	"undec.", "faults", "elements", "lost", "doubl.", "order", "excus.", "wait")
 
 func (r row) line() string {
-	return fmt.Sprintf("%-10s %-18s %9d %7d %6d %6d %7d %9d %6d %6d %6d %6d %10v", r.Fault, r.Server, r.Operations, r.Rounds, r.ByConservation,
+	return fmt.Sprintf("%-10s %-18s %7v %9d %7d %6d %6d %7d %10d %6d %6d %6d %6d %10v", r.Fault, r.Server, r.Time.Round(time.Second), r.Operations, r.Rounds, r.ByConservation,
 		r.Undecided, r.Faults, r.Elements, r.Lost, r.Doubled, r.Disordered, r.Excused, r.LongestWait.Round(time.Millisecond))
 }
 
@@ -29,12 +29,16 @@ moves about. All calls are recorded, with their times by the machine's one monot
   LIndex, in a third of them LMove, LSet, LInsert and LRem too. Porcupine looks for an order of the calls that explains all results and what the list holds at
   the end. A call whose outcome is unknown may be done at any time after it began, or never. Rounds with a pop that was given up
   while the server had it are checked for elements lost, doubled or invented only.
-- After the rounds a *queue* runs: producers at one end, consumers at the other. Each element has to come out once, or to be
-  there at the end, each producer's in order.
+- For the second half of the time a *queue* runs: producers at one end, consumers at the other, with calls that move one element,
+  a few, or up to a thousand (seven where clients are killed). Each element has to come out once, or to be there at the end, each producer's in order.
+- *Calls* are those of rounds, and those of queues that moved something; *elements* are what came out of queues.
+- *Time* includes the checks at the end, and that several rows may have been tried at the same time (-parallel).
 - *Wait* is the longest that a consumer was blocked while the list had the element that it then got.
 - *Faults* are strikes and broken connections, and for cancel the contexts with a deadline of up to 5 ms.
 - In crash and replicas there are no rounds, and the wait is not measured.
 - *Excused* are elements that a killed client was popping, or operations that a failover undid.
+- The seed repeats which faults strike with which pauses, which request or reply of which connection breaks, and what each client
+  calls until a result tells it otherwise. How the machine interleaves all that is not repeated, so neither is a history.
 
 %s
 
@@ -71,22 +75,22 @@ func page(rows []row, command string) []byte {
 		last = r.Fault
 	}
 	b.WriteString("\n## What was seen\n\n")
-	b.WriteString("| fault | server | calls | rounds | of them by conservation | undecided | faults | elements | lost | doubled | out of order | excused | longest wait |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| fault | server | time | calls | rounds | of them by conservation | undecided | faults | elements | lost | doubled | out of order | excused | longest wait |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	broken := ""
 	for _, r := range rows {
 		order := fmt.Sprint(r.Disordered)
 		if r.Fault == "cancel" {
 			order += " (not promised)"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %s | %d | %v |\n", r.Fault, r.Server, r.Operations, r.Rounds, r.ByConservation,
+		fmt.Fprintf(&b, "| %s | %s | %v | %d | %d | %d | %d | %d | %d | %d | %d | %s | %d | %v |\n", r.Fault, r.Server, r.Time.Round(time.Second), r.Operations, r.Rounds, r.ByConservation,
 			r.Undecided, r.Faults, r.Elements, r.Lost, r.Doubled, order, r.Excused, r.LongestWait.Round(100*time.Microsecond))
 		if r.Violation != "" {
 			broken += fmt.Sprintf("\n**Broken**, %s on %s: %s\n", r.Fault, r.Server, r.Violation)
 		}
 	}
 	b.WriteString(broken)
-	b.WriteString("\nA row is repeated by its own command, in `robustness/`:\n\n")
+	b.WriteString("\nA row is repeated, alone on the machine, by its own command, in `robustness/`:\n\n")
 	for _, r := range rows {
 		fmt.Fprintf(&b, "    %s\n", r.Command)
 	}
