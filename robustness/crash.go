@@ -125,17 +125,26 @@ func (c *cell) checkPushes(books *ledger, content []string) {
 	c.suffix("pushes", undone)
 }
 
-// checkPops compares what was popped with what there was to pop: what is not left came out, the last before the crash twice.
+// checkPops compares what was popped with what there was to pop. Each element came out or is left; those whose pops were undone came
+// out twice, or came out and are left.
 func (c *cell) checkPops(books *ledger, left []string) {
 	var undone []int64
-	for i, e := range books.all()[0] {
-		gone := i < filled-len(left)
+	elements := books.all()[0]
+	for i := range filled {
+		var e element
+		if i < len(elements) {
+			e = elements[i]
+		}
+		places := e.seen
+		if i >= filled-len(left) {
+			places++
+		}
 		switch {
-		case e.seen == 0 && gone:
+		case places == 0:
 			c.row.Lost++
-		case e.seen > 0 && !gone || e.seen > 2:
+		case places > 2:
 			c.row.Doubled++
-		case e.seen == 2:
+		case places == 2:
 			undone = append(undone, int64(i))
 			if c.fault.waits && e.outReplicated {
 				c.row.Doubled++

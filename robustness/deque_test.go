@@ -144,6 +144,40 @@ func TestTheLedgerForgetsWhatIsSettled(t *testing.T) {
 	assert.EqualValues(t, 2, doubled)
 }
 
+func TestAPopThatACrashUndidIsToldFromALoss(t *testing.T) {
+	for title, test := range map[string]struct {
+		lines     []string
+		remaining int // of the elements
+		undone    int64
+		violated  bool
+	}{
+		"nothing undone":             {[]string{"- 1 2 3 false 0.0*20"}, filled - 20, 0, false},
+		"popped again":               {[]string{"- 1 2 3 false 0.0*20", "- 1 4 5 false 0.15*9"}, filled - 24, 5, false},
+		"still there":                {[]string{"- 1 2 3 false 0.0*20"}, filled - 15, 5, false},
+		"lost":                       {[]string{"- 1 2 3 false 0.0*20"}, filled - 21, 0, true},
+		"popped twice, still there":  {[]string{"- 1 2 3 false 0.0*20", "- 1 4 5 false 0.15*5"}, filled - 15, 15, true},
+		"undone, but not at the end": {[]string{"- 1 2 3 false 0.0*900", "- 1 4 5 false 0.3*2", "- 1 4 5 false 0.890*9"}, filled - 900, 11, true},
+	} {
+		t.Run(title, func(t *testing.T) {
+			ctx, fail := context.WithCancelCause(t.Context())
+			c, books := &cell{ctx: ctx, fail: fail}, newLedger()
+			books.whole = true
+			for _, line := range test.lines {
+				books.hear([]byte(line))
+			}
+			var left []string
+			for number := filled - test.remaining; number < filled; number++ {
+				left = append(left, name(0, number))
+			}
+			c.checkPops(books, left)
+			assert.Equal(t, test.violated, ctx.Err() != nil)
+			if !test.violated {
+				assert.Equal(t, test.undone, c.row.Excused)
+			}
+		})
+	}
+}
+
 func TestRunsOfElementsAreOneWord(t *testing.T) {
 	line := appendRuns(nil, []string{"7.12", "7.13", "7.14", "8.15", "8.17", "no element", "8.018"})
 	assert.Equal(t, " 7.12*3 8.15 8.17 6e6f20656c656d656e74 382e303138", string(line))
