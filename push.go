@@ -132,12 +132,12 @@ func (l *ShardedList) encode(ctx context.Context, values []any) ([]any, error) {
 func encodeEach(values []any) ([]any, error) {
 	var encoded []any // a copy, made when a value has to change: the slice is the caller's
 	for i, value := range values {
+		if _, same := value.(string); same {
+			continue
+		}
 		safe, err := encodeOne(value)
 		if err != nil {
 			return nil, fmt.Errorf("%w: value %d, a %T: %w", ErrValue, i, value, err)
-		}
-		if _, same := value.(string); same {
-			continue
 		}
 		if encoded == nil {
 			encoded = slices.Clone(values)

@@ -83,9 +83,7 @@ local function put_planned(list, plan, values, from)
   for i = 0, plan.made do
     local id = plan.near + i * plan.step
     local to = math.min(#values, from + (i == 0 and plan.room or plan.cap) - 1)
-    for k = from, to, UNPACK_MAX do
-      redis.call(plan.left and 'LPUSH' or 'RPUSH', PREFIX .. id, unpack(values, k, math.min(to, k + UNPACK_MAX - 1)))
-    end
+    push_values(plan.left and 'LPUSH' or 'RPUSH', PREFIX .. id, values, from, to)
     if i > 0 then
       adopt(id, plan.stale[i], plan.left, plan.ends)
     end
@@ -146,9 +144,7 @@ local function remember_elements(head, shards, total)
     remember(head .. '=' .. shards[1][1])
   elseif RECORD then
     for _, shard in ipairs(shards) do
-      for k = 1, #shard, UNPACK_MAX do
-        redis.call('RPUSH', POPPED, unpack(shard, k, math.min(#shard, k + UNPACK_MAX - 1)))
-      end
+      push_values('RPUSH', POPPED, shard, 1, #shard)
     end
     redis.call('LTRIM', POPPED, -total, -1)
     redis.call('PEXPIRE', POPPED, ARGV[3])

@@ -31,6 +31,7 @@ local LAYOUT = '1'
 local IDLE_MS = 30000 -- how long the keys of an empty list may stay
 local SWEEP_STEP = 100 -- shards that an operation unlinks for an unfinished Del
 local UNPACK_MAX = 1000 -- values that Lua may unpack or join at once
+local PIECE = 16384 -- bytes pushed by one command, about: copies of more would not stay in the processor's cache
 
 -- plain_problem is the error to reply with if the key that the list stands in for holds something.
 local function plain_problem()
@@ -216,6 +217,15 @@ local function bell_at_hand()
   end
   redis.call('LLEN', BELL) -- an error if it is no list
   return true
+end
+
+-- push_values pushes values[from] to values[to], one after the other.
+local function push_values(PUSH, key, values, from, to)
+  while from <= to do
+    local size = math.min(UNPACK_MAX, to - from + 1, 1 + math.floor(PIECE / (#values[from] + 1)))
+    redis.call(PUSH, key, unpack(values, from, from + size - 1))
+    from = from + size
+  end
 end
 
 -- is_released tells whether a consumer that has been woken is to take nothing: by its release key, if it has one.

@@ -48,9 +48,7 @@ local function remember_popped(shards, total)
     remember('=' .. shards[2][1])
   elseif RECORD then
     for i = 2, #shards do
-      for k = 1, #shards[i], UNPACK_MAX do
-        redis.call('RPUSH', POPPED, unpack(shards[i], k, math.min(#shards[i], k + UNPACK_MAX - 1)))
-      end
+      push_values('RPUSH', POPPED, shards[i], 1, #shards[i])
     end
     redis.call('LTRIM', POPPED, -total, -1)
     redis.call('PEXPIRE', POPPED, ARGV[3])

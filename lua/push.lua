@@ -68,9 +68,7 @@ local from = VALUES
 for i = 0, made do
   local id = near + i * step
   local to = math.min(#ARGV, from + (i == 0 and room or cap) - 1)
-  for k = from, to, UNPACK_MAX do
-    redis.call(PUSH, PREFIX .. id, unpack(ARGV, k, math.min(to, k + UNPACK_MAX - 1)))
-  end
+  push_values(PUSH, PREFIX .. id, ARGV, from, to)
   if i > 0 then
     adopt(id, stale[id], left, ends)
   end
