@@ -71,6 +71,7 @@ func asleep(t testing.TB, list *ShardedList) {
 }
 
 func TestABlockedPopTakesWhatIsPushed(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		consumer := newList(t, rdb, WithCapacity(1))
@@ -95,6 +96,7 @@ func TestABlockedPopTakesWhatIsPushed(t *testing.T) {
 }
 
 func TestABlockedPopOfAFilledListReturnsAtOnce(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		list := newList(t, server.Client(t), WithCapacity(2))
 		_, err := list.RPush(t.Context(), numbers(0, 5)...)
@@ -109,6 +111,7 @@ func TestABlockedPopOfAFilledListReturnsAtOnce(t *testing.T) {
 }
 
 func TestABlockedPopTimesOut(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		list := newList(t, server.Client(t))
 		for _, timeout := range []time.Duration{time.Nanosecond, time.Millisecond, 50 * time.Millisecond, 2500 * time.Millisecond} {
@@ -126,6 +129,7 @@ func TestABlockedPopTimesOut(t *testing.T) {
 
 // One caller's short wait must neither end another's nor wait for it.
 func TestWaitersOfDifferentTimeouts(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		list := newList(t, server.Client(t))
 		long := blockingPop(t, list, t.Context(), 0)
@@ -141,6 +145,7 @@ func TestWaitersOfDifferentTimeouts(t *testing.T) {
 }
 
 func TestCallersAreServedInTheOrderTheyCame(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		list := newList(t, server.Client(t), WithCapacity(3))
 		var results []<-chan popped
@@ -159,6 +164,7 @@ func TestCallersAreServedInTheOrderTheyCame(t *testing.T) {
 
 // However long the server would keep the BLPOP, a cancelled caller returns, and what is pushed next is for others.
 func TestCancellationReturnsAndLosesNothing(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		list := newList(t, server.Client(t))
 		reason := fmt.Errorf("reason")
@@ -192,6 +198,7 @@ func TestCancellationReturnsAndLosesNothing(t *testing.T) {
 }
 
 func TestADeadlineEndsTheWait(t *testing.T) {
+	t.Parallel()
 	list := newList(t, redistest.Shared(t, redistest.Redis).Client(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -202,6 +209,7 @@ func TestADeadlineEndsTheWait(t *testing.T) {
 // Cancellations strike at any moment, of one, some or all waiters, while elements come in; each element is received
 // exactly once, in order, or still there.
 func TestCancellationAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		consumers, rdb := 6, server.Client(t)
 		list := newList(t, rdb, WithCapacity(1))
@@ -249,6 +257,7 @@ func TestCancellationAtAnyMoment(t *testing.T) {
 
 // Several processes, here clients, wait on one list: nobody sleeps while there are elements.
 func TestNoWakeUpIsLost(t *testing.T) {
+	t.Parallel()
 	longSlices := func(o *redis.UniversalOptions) { o.ReadTimeout = 20 * time.Minute }
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		name := newList(t, server.Client(t), WithCapacity(2)).Name()
@@ -297,6 +306,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 
 // A caller has gone, the element that is then taken for it finds no taker, and the server has no room to take it back.
 func TestAnElementThatCannotGoBackGoesToWhoWaits(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -331,6 +341,7 @@ func blockingPopNow(list *ShardedList) <-chan popped {
 }
 
 func TestTheLongestTimeoutsThereAre(t *testing.T) {
+	t.Parallel()
 	list := newList(t, redistest.Shared(t, redistest.Embedded).Client(t))
 	result := blockingPop(t, list, t.Context(), math.MaxInt64)
 	list.left.blocked(t)
@@ -340,6 +351,7 @@ func TestTheLongestTimeoutsThereAre(t *testing.T) {
 }
 
 func TestTenThousandWaitersShareOneConnection(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
 		server := redistest.Start(t, kind)
 		list := newList(t, server.Client(t))
@@ -379,6 +391,7 @@ func TestTenThousandWaitersShareOneConnection(t *testing.T) {
 }
 
 func TestNothingRunsWhenNobodyWaits(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		list := newList(t, server.Client(t))
 		_, err := list.BLPop(t.Context(), time.Millisecond) // connects
@@ -399,6 +412,7 @@ func TestNothingRunsWhenNobodyWaits(t *testing.T) {
 // A caller that gives up on a server that does not answer returns all the same, and what the server then hands over goes
 // back to where it came from.
 func TestGivingUpOnAStalledServer(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -429,6 +443,7 @@ func TestGivingUpOnAStalledServer(t *testing.T) {
 
 // A woken consumer that dies takes the dummy with it. Another sleeps no longer than its slice.
 func TestAWakeUpLostToACrashIsFound(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t, func(o *redis.UniversalOptions) { o.ReadTimeout = 200 * time.Millisecond })
 		list := newList(t, rdb)

@@ -13,6 +13,7 @@ import (
 )
 
 func TestInfo(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		list := newList(t, server.Client(t), WithCapacity(4))
 		info, err := list.Info(t.Context())
@@ -32,6 +33,7 @@ func TestInfo(t *testing.T) {
 }
 
 func TestInfoEstimatesTheBytesOfManyShards(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
 		rdb := redistest.Shared(t, kind).Client(t)
 		list := newList(t, rdb, WithCapacity(10))
@@ -52,6 +54,7 @@ func TestInfoEstimatesTheBytesOfManyShards(t *testing.T) {
 
 // Check must be able to fail: each breach is made by hand, and must be named.
 func TestCheckNamesEveryBreach(t *testing.T) {
+	t.Parallel()
 	breaches := map[string]func(t *testing.T, rdb redis.UniversalClient, k keys){
 		"shard 1 is missing":                          func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.Del(t.Context(), k.shard(1)) },
 		"shard 1 holds 2 elements, the capacity is 3": func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.LPop(t.Context(), k.shard(1)) },
@@ -91,6 +94,7 @@ func TestCheckNamesEveryBreach(t *testing.T) {
 
 // A push must not build on what is broken.
 func TestAnOverfullShardIsAnError(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		list, err := New(rdb, uniqueName(t), WithCapacity(2))
@@ -112,6 +116,7 @@ func TestAnOverfullShardIsAnError(t *testing.T) {
 
 // Even a broken list can be deleted.
 func TestDelOfABrokenList(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		list := newList(t, rdb, WithCapacity(2))
@@ -127,6 +132,7 @@ func TestDelOfABrokenList(t *testing.T) {
 
 // A shard that something else removed must be reported, never be taken for the end of the list.
 func TestAMissingShardIsAnError(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		for id := range int64(3) {

@@ -20,6 +20,7 @@ import (
 // While a slot moves, a list's keys are on two nodes. After each key that moved, every operation is tried: it succeeds, or
 // it fails and has changed nothing.
 func TestErrorsChangeNothingWhileASlotMoves(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Cluster)
 	rdb := server.Client(t, func(o *redis.UniversalOptions) { o.MaxRedirects = 1 })
 	var succeeded, failed int
@@ -91,6 +92,7 @@ func TestErrorsChangeNothingWhileASlotMoves(t *testing.T) {
 
 // While a slot moves, Check may fail, but it takes nothing that is on the other node for missing.
 func TestCheckFindsNoBreachInAMovingSlot(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Cluster)
 	list := newList(t, server.Client(t), WithCapacity(2))
 	_, err := list.RPush(t.Context(), numbers(0, 9)...)
@@ -122,6 +124,7 @@ func elementsOf(t testing.TB, list *ShardedList) []string {
 // A slot moves to another node and back while producers, consumers and waiters use the list: each element comes out once,
 // each producer's in order.
 func TestASlotMovesUnderLoad(t *testing.T) {
+	t.Parallel()
 	t.Run("plain", func(t *testing.T) { slotMovesUnderLoad(t, 1500, WithCapacity(2)) })
 	t.Run("waiting for replicas", func(t *testing.T) { slotMovesUnderLoad(t, 250, WithCapacity(2), WithReplicas(1, time.Millisecond)) })
 }
@@ -197,6 +200,7 @@ func slotMovesUnderLoad(t *testing.T, each int, options ...Option) {
 }
 
 func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Sentinel)
 	list := newList(t, server.Client(t), WithCapacity(2))
 	_, err := list.RPush(t.Context(), numbers(0, 5)...)

@@ -135,6 +135,7 @@ func (m *model) same(err, want error) {
 
 // Edits of lists of many full shards, with arguments from all over the list.
 func TestEditsOfLongListsAsRedis(t *testing.T) {
+	t.Parallel()
 	sequences := 3
 	if testing.Short() {
 		sequences = 1
@@ -199,6 +200,7 @@ func (m *model) editAnywhere(list *ShardedList, random *rand.Rand) {
 }
 
 func TestEditsWithExtremeArgumentsAsRedis(t *testing.T) {
+	t.Parallel()
 	extremes := []int64{math.MinInt64 + 1, -1 << 53, -1, 0, 1, 1<<53 + 1, math.MaxInt64}
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
@@ -234,6 +236,7 @@ func TestEditsWithExtremeArgumentsAsRedis(t *testing.T) {
 
 // Options of LPOS that go-redis does not send, in whatever case and order, are judged by the server.
 func TestPositionOptionsAsRedis(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		list := newList(t, rdb, WithCapacity(2))
@@ -260,6 +263,7 @@ func TestPositionOptionsAsRedis(t *testing.T) {
 }
 
 func TestAnEditOfABadValueSendsNothing(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		list := newList(t, server.Client(t))
 		for _, edit := range []func(any) error{
@@ -280,6 +284,7 @@ func TestAnEditOfABadValueSendsNothing(t *testing.T) {
 }
 
 func TestAPushOntoAnExistingListIsSplitAsAnyOther(t *testing.T) {
+	t.Parallel()
 	list := newList(t, redistest.Shared(t, redistest.Redis).Client(t))
 	length, err := list.LPushX(t.Context(), numbers(0, maxCallValues+5)...)
 	require.NoError(t, err)
@@ -296,6 +301,7 @@ func TestAPushOntoAnExistingListIsSplitAsAnyOther(t *testing.T) {
 
 // Over maxmemory, what adds or replaces elements fails and changes nothing, and what removes some works.
 func TestEditsThatRemoveWorkWhenMemoryIsFull(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
 		for _, opts := range [][]Option{nil, {WithoutExactlyOnce()}} {
 			t.Run(fmt.Sprint(kind, len(opts)), func(t *testing.T) {
@@ -375,6 +381,7 @@ func without5(values []string, count int64) []string {
 
 // A removal costs what moves to the nearer end, not the length of the list; a trim, nothing of the kind.
 func TestEditsCostWhatMoves(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Start(t, redistest.Redis).Client(t).(*redis.Client)
 	list := newList(t, rdb, WithCapacity(10))
 	_, err := list.RPush(t.Context(), numbers(0, 100_000)...)
@@ -402,6 +409,7 @@ func TestEditsCostWhatMoves(t *testing.T) {
 }
 
 func TestATrimOfALongListSweepsAllItLeaves(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		length := 120_000
 		if server.Kind() == redistest.Embedded { // it is slow
@@ -428,6 +436,7 @@ func TestATrimOfALongListSweepsAllItLeaves(t *testing.T) {
 // A trim or Del whose client dies leaves shards on both sides of the list, or on one. Others neither see nor keep them, also
 // when the list grows into them.
 func TestLaterEditsFinishAnInterruptedTrim(t *testing.T) {
+	t.Parallel()
 	later := map[string]func(m *model, list *ShardedList, i int){
 		"lpush": func(m *model, list *ShardedList, i int) { m.push(list.LPush, m.rdb.LPush, m.fresh(30)) },
 		"rpush": func(m *model, list *ShardedList, i int) { m.push(list.RPush, m.rdb.RPush, m.fresh(30)) },
@@ -503,6 +512,7 @@ func TestLaterEditsFinishAnInterruptedTrim(t *testing.T) {
 
 // Replies are lost, and each edit happens once: after each, the list is what a plain one is that the network is spared.
 func TestEditsAreDoneOnceOverABrokenNetwork(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		// All but LPos, which go-redis repeats a few times.
 		for name, rates := range map[string]redistest.Faults{
@@ -531,6 +541,7 @@ func TestEditsAreDoneOnceOverABrokenNetwork(t *testing.T) {
 
 // A copy of an edit that was refused, or had nothing to do, changes nothing when it arrives late.
 func TestALateCopyOfARefusedEditDoesNothing(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		list := newList(t, server.Client(t), WithCapacity(2))
 		_, err := list.RPush(t.Context(), "a", "b", "c")
@@ -574,6 +585,7 @@ func TestALateCopyOfARefusedEditDoesNothing(t *testing.T) {
 // A slot moves to and fro while elements are inserted and removed all over the list: each comes and goes once, and the others
 // stay as they are.
 func TestEditsWhileASlotMoves(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Cluster)
 	list := newList(t, server.Client(t), WithCapacity(3))
 	base := numbers(0, 40)

@@ -44,6 +44,7 @@ func filled(t testing.TB, rdb redis.UniversalClient, capacity, length int) *Shar
 // Whatever the list's state, the time and the condition, the results and what TTL and its like then say are those of a
 // plain list.
 func TestExpiryIsThatOfAPlainList(t *testing.T) {
+	t.Parallel()
 	soon, late := time.Now().Add(time.Hour).Add(123*time.Millisecond), time.Now().Add(1000*time.Hour).Add(700*time.Millisecond)
 	type change struct {
 		name    string
@@ -149,6 +150,7 @@ func TestExpiryIsThatOfAPlainList(t *testing.T) {
 }
 
 func TestTimesThatNothingReaches(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Shared(t, redistest.Redis).Client(t)
 	list := filled(t, rdb, 2, 9)
 	for _, at := range []time.Time{
@@ -171,6 +173,7 @@ func TestTimesThatNothingReaches(t *testing.T) {
 
 // To every operation an expired list is a list that does not exist, with nothing in its way.
 func TestAnExpiredListIsEmptyForEveryOperation(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		for name, operate := range operations {
@@ -216,6 +219,7 @@ func ignoreError[T any](value T, _ error) T { return value }
 
 // The new list must not take over the shards' old ends of life: Check finds a shard that expires under a list that does not.
 func TestAPushOverStaleShardsTakesTheirExpiryAway(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		for what, end := range map[string]func(list *ShardedList){
 			"expired": func(list *ShardedList) { expired(t, list) },
@@ -245,6 +249,7 @@ func TestAPushOverStaleShardsTakesTheirExpiryAway(t *testing.T) {
 
 // A list that has been emptied does not pass its expiry on to the next one.
 func TestAnEmptiedListForgetsItsExpiry(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		for name, empty := range map[string]func(ctx context.Context, list *ShardedList) error{
 			"lpop": func(ctx context.Context, list *ShardedList) error { _, err := list.LPopCount(ctx, 9); return err },
@@ -317,6 +322,7 @@ func TestAnEmptiedListForgetsItsExpiry(t *testing.T) {
 
 // What changes a list in any other way leaves its keys their lives, and gives new shards theirs.
 func TestChangesKeepTheExpiry(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		for name, operate := range operations {
 			if strings.Contains(name, "expire") || slices.Contains([]string{"del", "persist", "rename", "lpop all", "ltrim to none"}, name) {
@@ -345,6 +351,7 @@ func TestChangesKeepTheExpiry(t *testing.T) {
 }
 
 func TestNothingStaysOfALongListThatExpires(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Cluster, redistest.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -361,6 +368,7 @@ func TestNothingStaysOfALongListThatExpires(t *testing.T) {
 }
 
 func TestAStepOfExpireIsBounded(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Start(t, redistest.Redis).Client(t).(*redis.Client)
 	list := filled(t, rdb, 10, 100_000)
 	most := func(step func()) {
@@ -393,6 +401,7 @@ func TestAStepOfExpireIsBounded(t *testing.T) {
 
 // A queue whose expiry is put off with each push must not pay for its length each time.
 func TestPuttingOffAgainAndAgainVisitsNoShard(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Start(t, redistest.Redis).Client(t).(*redis.Client)
 	list := filled(t, rdb, 10, 10_000)
 	_, err := list.Expire(t.Context(), time.Hour)
@@ -414,6 +423,7 @@ func TestPuttingOffAgainAndAgainVisitsNoShard(t *testing.T) {
 
 // Whoever dies between two steps leaves a list that loses no shard before its time, is empty then, and is swept later.
 func TestExpireAndPersistCutShort(t *testing.T) {
+	t.Parallel()
 	const length = 1000
 	sweep := func(t *testing.T, list *ShardedList) {
 		expired(t, list)
@@ -497,6 +507,7 @@ func TestExpireAndPersistCutShort(t *testing.T) {
 
 // Clients that set different times at once do not keep each other from it.
 func TestManySetTheExpiryAtOnce(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		list := filled(t, server.Client(t), 1, 600)
 		done := make(chan error)
@@ -528,6 +539,7 @@ func TestManySetTheExpiryAtOnce(t *testing.T) {
 }
 
 func TestExpiryOutlivesARestart(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -557,6 +569,7 @@ func TestExpiryOutlivesARestart(t *testing.T) {
 
 // On a full server an expired list is as empty as elsewhere, what takes out and what sets an expiry works, and a push fails.
 func TestExpiryWhenMemoryIsFull(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -605,6 +618,7 @@ func TestExpiryWhenMemoryIsFull(t *testing.T) {
 
 // Any sequence of operations, in which lists get and lose their expiry, against plain lists; shards are never at variance.
 func TestExpiryModel(t *testing.T) {
+	t.Parallel()
 	steps := 60
 	if testing.Short() {
 		steps = 20
@@ -706,6 +720,7 @@ func TestExpiryModel(t *testing.T) {
 }
 
 func TestCheckNamesEveryBreachOfAnExpiry(t *testing.T) {
+	t.Parallel()
 	breaches := map[string]func(ctx context.Context, rdb redis.UniversalClient, k keys){
 		"shard 1 expires before the list": func(ctx context.Context, rdb redis.UniversalClient, k keys) {
 			rdb.Expire(ctx, k.shard(1), time.Minute)

@@ -22,6 +22,7 @@ var replicated = []redistest.Kind{redistest.Sentinel, redistest.ReplicatedCluste
 
 // An orderly failover loses nothing, so nothing is lost, doubled or out of order for those who use the list meanwhile.
 func TestExactlyOnceThroughFailovers(t *testing.T) {
+	t.Parallel()
 	for _, kind := range replicated {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -57,6 +58,7 @@ func TestExactlyOnceThroughFailovers(t *testing.T) {
 // last pushes, position by position, and the last pops. What was acknowledged WithReplicas stays, but for what came with
 // ErrNotReplicated.
 func TestACrashUndoesNoMoreThanWasNotReplicated(t *testing.T) {
+	t.Parallel()
 	for _, kind := range replicated {
 		for name, options := range map[string][]Option{
 			"plain":         {WithCapacity(5)},

@@ -74,6 +74,7 @@ func single(value string, err error) ([]string, error) {
 // Connections break, before a request arrives, after the server has acted, in the middle of a reply, and requests arrive late.
 // Yet each element that was pushed comes out once, each producer's in order.
 func TestExactlyOnceOverABrokenNetwork(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Cluster} {
 		for fault, rates := range faults {
 			for name, end := range ends {
@@ -112,6 +113,7 @@ func TestExactlyOnceOverABrokenNetwork(t *testing.T) {
 
 // The server crashes and comes back with what it has acknowledged, and forgets its scripts.
 func TestExactlyOnceThroughRestarts(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -142,6 +144,7 @@ func TestExactlyOnceThroughRestarts(t *testing.T) {
 
 // The server forgets its scripts again and again, while replies are lost.
 func TestExactlyOnceWhileScriptsAreForgotten(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Cluster, redistest.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -191,6 +194,7 @@ func awaitPushes(y *tally, number int) {
 // A server that acts and does not answer: the callers of a batch try in turn, but none after the server may have forgotten the
 // operation.
 func TestABatchIsNotRepeatedOnceItMayBeForgotten(t *testing.T) {
+	t.Parallel()
 	server, proxy := redistest.Start(t, redistest.Redis), redistest.NewProxy(t)
 	rdb := server.Client(t, through(proxy), func(o *redis.UniversalOptions) { o.ReadTimeout = 300 * time.Millisecond })
 	list, err := New(rdb, "jobs", WithCapacity(5))
@@ -229,6 +233,7 @@ func TestABatchIsNotRepeatedOnceItMayBeForgotten(t *testing.T) {
 
 // For contrast: a plain list, used through go-redis, doubles and loses about as many elements as replies were cut.
 func TestPlainGoRedisDoublesAndLoses(t *testing.T) {
+	t.Parallel()
 	server, proxy := redistest.Shared(t, redistest.Redis), redistest.NewProxy(t)
 	rdb, key := server.Client(t, through(proxy)), uniqueName(t)
 	proxy.Set(redistest.Faults{CutReply: 0.1})

@@ -18,6 +18,7 @@ import (
 // The sharded list against two oracles, a Go slice and a plain Redis list on the same server: whatever the sequence of
 // operations, and whichever client runs them, all three give the same results.
 func TestModel(t *testing.T) {
+	t.Parallel()
 	steps, seeds := 150, 2
 	if testing.Short() {
 		steps, seeds = 50, 1

@@ -24,6 +24,7 @@ func ownedKeys(name string) []string {
 }
 
 func TestDistinctNamesNeverShareAKey(t *testing.T) {
+	t.Parallel()
 	names := append([]string{}, hostileNames...)
 	for _, base := range hostileNames[:30] { // and each name as the keys of others
 		names = append(names, ownedKeys(base)...)
@@ -45,6 +46,7 @@ func TestDistinctNamesNeverShareAKey(t *testing.T) {
 }
 
 func TestKeysOfAListShareOneSlot(t *testing.T) {
+	t.Parallel()
 	server := redistest.Shared(t, redistest.Cluster)
 	rdb := server.Client(t)
 	for _, name := range hostileNames {
@@ -57,12 +59,14 @@ func TestKeysOfAListShareOneSlot(t *testing.T) {
 }
 
 func TestAHashTagIsKept(t *testing.T) {
+	t.Parallel()
 	assert.Equal(t, "{user1}:jobs:meta", keysOf("{user1}:jobs").meta)
 	assert.Equal(t, "{jobs}:meta", keysOf("jobs").meta)
 	assert.Equal(t, "{jobs}:-7", keysOf("jobs").shard(-7))
 }
 
 func TestAnyNameWorks(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		for _, name := range hostileNames {

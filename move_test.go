@@ -73,6 +73,7 @@ var positions = []string{"LEFT", "RIGHT", "left", "Right"}
 
 // Moves and pops of several lists give what the plain commands give, whatever the lists hold and their capacities are.
 func TestMovesAndPopsAreThoseOfPlainLists(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		for _, capacities := range [][]int{{1}, {2}, {3}, {512}, {1, 3}, {512, 2}} {
@@ -195,6 +196,7 @@ func (w twins) popAny(order []int, direction string, count int, blocking bool) {
 }
 
 func TestLMPopIsThatOfPlainLists(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		w := newTwins(t, rdb, newLists(t, rdb, 3, 1, 2, 3))
@@ -230,6 +232,7 @@ func await(t testing.TB, waits *ShardedList, call func() (string, error)) <-chan
 }
 
 func TestABlockedMoveTakesWhatIsPushed(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		lists := newLists(t, server.Client(t), 2, 1)
 		source, destination := lists[0], lists[1]
@@ -263,6 +266,7 @@ func TestABlockedMoveTakesWhatIsPushed(t *testing.T) {
 
 // What one move brings wakes the next, and a pop at the end.
 func TestAChainOfBlockedMoves(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		const length = 4
 		lists := newLists(t, server.Client(t), length+1)
@@ -284,6 +288,7 @@ func TestAChainOfBlockedMoves(t *testing.T) {
 }
 
 func TestAMoveOfExactlyManyWaitsForThem(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		lists := newLists(t, server.Client(t), 2)
 		args := redis.LMoveMArgs{Mode: redis.LMoveMExactly, Count: 3}
@@ -310,6 +315,7 @@ func TestAMoveOfExactlyManyWaitsForThem(t *testing.T) {
 }
 
 func TestBlockedMovesAndPopsOfSeveralListsTimeOut(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		lists := newLists(t, server.Client(t), 3)
 		calls := map[string]func(time.Duration) error{
@@ -354,6 +360,7 @@ func TestBlockedMovesAndPopsOfSeveralListsTimeOut(t *testing.T) {
 }
 
 func TestBadArgumentsOfMovesAndPopsSendNothing(t *testing.T) {
+	t.Parallel()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1}) // nothing listens there
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}, HeartbeatFn: func(context.Context, *redis.Client) bool { return true }})
@@ -428,6 +435,7 @@ func TestBadArgumentsOfMovesAndPopsSendNothing(t *testing.T) {
 
 // A source or a destination of another type is the error that it is in Redis, at the same moment, and changes nothing.
 func TestMovesOfWrongTypesAreAsInRedis(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		foreign := func(list *ShardedList, plain string) {
@@ -486,6 +494,7 @@ func TestMovesOfWrongTypesAreAsInRedis(t *testing.T) {
 
 // Whichever key of the destination holds something else, a move that meets it fails, and both lists are as before.
 func TestAWrongTypeAtTheDestinationChangesNothing(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		for what, key := range map[string]func(k keys) string{
@@ -525,6 +534,7 @@ func TestAWrongTypeAtTheDestinationChangesNothing(t *testing.T) {
 
 // On a server whose memory is full, a move fails with nothing changed, and a pop of several lists works.
 func TestMovesAndPopsWhenMemoryIsFull(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -586,6 +596,7 @@ func asleepIn(t testing.TB, rdb *redis.Client, number int) {
 
 // Pops of several lists, pops of one and moves wait on the same bells: nobody sleeps while there are elements.
 func TestNoWakeUpIsLostBetweenLists(t *testing.T) {
+	t.Parallel()
 	longSlices := func(o *redis.UniversalOptions) { o.ReadTimeout = 20 * time.Minute }
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		names := newLists(t, server.Client(t), 3)
@@ -660,6 +671,7 @@ func TestNoWakeUpIsLostBetweenLists(t *testing.T) {
 
 // Cancellations strike at any moment while elements pass from list to list; each is received once or still there.
 func TestCancellationOfMovesAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		lists := newLists(t, rdb, 3, 1, 2)
@@ -708,6 +720,7 @@ func TestCancellationOfMovesAtAnyMoment(t *testing.T) {
 // A caller that gives up on a server that does not answer returns all the same; what a pop then takes goes back, what a move
 // then moves is where it was to go.
 func TestGivingUpMovesAndPopsOfAStalledServer(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -749,6 +762,7 @@ func TestGivingUpMovesAndPopsOfAStalledServer(t *testing.T) {
 
 // Connections break: each element that was pushed comes out of a pop of several lists once, and a moved one is in one place.
 func TestMovesAndPopsAreDoneOnceOverABrokenNetwork(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Cluster} {
 		for fault, rates := range faults {
 			for _, blocking := range []bool{false, true} {
@@ -794,6 +808,7 @@ func TestMovesAndPopsAreDoneOnceOverABrokenNetwork(t *testing.T) {
 
 // A pop that is given up when it has taken elements puts them back, in their order.
 func TestElementsOfAGivenUpPopGoBack(t *testing.T) {
+	t.Parallel()
 	server, proxy := redistest.Start(t, redistest.Redis), redistest.NewProxy(t)
 	rdb := server.Client(t, through(proxy), func(o *redis.UniversalOptions) { o.ReadTimeout = 100 * time.Millisecond })
 	lists := newLists(t, server.Client(t), 2)
@@ -844,6 +859,7 @@ func TestNoGoroutineIsLeftBehindByMoves(t *testing.T) {
 
 // A large result does not stay on the server until its record expires.
 func TestLargeResultsOfMovesAreForgotten(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		lists := newLists(t, rdb, 2, 100)
@@ -867,6 +883,7 @@ func TestLargeResultsOfMovesAreForgotten(t *testing.T) {
 }
 
 func TestMovesAndPopsWithoutExactlyOnce(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		tag, rdb := uniqueName(t), server.Client(t)
 		a := openList(t, rdb, "{"+tag+"}:a", WithCapacity(2), WithoutExactlyOnce())

@@ -59,6 +59,7 @@ var deque = porcupine.Model{
 // A list of capacity 1, whose ends move with every element, hammered from both ends by blocking and plain clients, some of
 // which are cancelled: there is an order of all calls that explains what each of them saw.
 func TestExactOrderUnderConcurrency(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		const clients = 5
 		var connections []redis.UniversalClient
@@ -156,6 +157,7 @@ func perform(list *ShardedList, in call, random *rand.Rand) (value string, err e
 // into that shard if the end has moved. Between looking and blocking, the end moves: then BLPOP takes an element from the
 // middle of the list, and the dummy stays among the data. The bell has no wrong shard to wait on.
 func TestTheBooksBlockingPopTakesFromTheWrongPlace(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Shared(t, redistest.Redis).Client(t)
 	ctx, prefix := t.Context(), "{"+t.Name()+"}:"
 	shard := func(id int) string { return prefix + strconv.Itoa(id) }

@@ -12,6 +12,7 @@ import (
 )
 
 func TestPopOfAnEmptyListIsRedisNil(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		list := newList(t, server.Client(t))
 		_, err := list.LPop(t.Context())
@@ -29,6 +30,7 @@ func TestPopOfAnEmptyListIsRedisNil(t *testing.T) {
 }
 
 func TestPopCountAsRedis(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		for count := range 9 {
@@ -52,6 +54,7 @@ func TestPopCountAsRedis(t *testing.T) {
 }
 
 func TestANegativeCountChangesNothing(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		list := newList(t, server.Client(t))
 		_, err := list.RPush(t.Context(), "a")
@@ -66,6 +69,7 @@ func TestANegativeCountChangesNothing(t *testing.T) {
 
 // Ids wander below zero and back while the ends are used in turn.
 func TestBothEndsOverAndOver(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		for _, capacity := range []int{1, 2, 3} {
 			list := newList(t, server.Client(t), WithCapacity(capacity))

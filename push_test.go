@@ -18,6 +18,7 @@ import (
 )
 
 func TestValuesAreEncodedAsGoRedisEncodesThem(t *testing.T) {
+	t.Parallel()
 	text, number := "text", int32(-7)
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
@@ -61,6 +62,7 @@ type marshaler struct {
 func (m marshaler) MarshalBinary() ([]byte, error) { return []byte(m.text), m.err }
 
 func TestAPushOfABadValueSendsNothing(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("broken")
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		list := newList(t, server.Client(t))
@@ -87,6 +89,7 @@ func TestAPushOfABadValueSendsNothing(t *testing.T) {
 }
 
 func TestAPushLeavesTheCallersSliceAlone(t *testing.T) {
+	t.Parallel()
 	list := newList(t, redistest.Shared(t, redistest.Embedded).Client(t))
 	values := []any{"a", marshaler{text: "b"}, 3}
 	_, err := list.RPush(t.Context(), values...)
@@ -95,6 +98,7 @@ func TestAPushLeavesTheCallersSliceAlone(t *testing.T) {
 }
 
 func TestAHundredThousandValuesInOneCall(t *testing.T) {
+	t.Parallel()
 	values := numbers(0, 100_000)
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		if server.Kind() == redistest.Cluster { // on a busy machine a script of seconds makes a server refuse all others
@@ -127,6 +131,7 @@ func TestAHundredThousandValuesInOneCall(t *testing.T) {
 
 // A reader that sees any element of a call must see them all, next to each other.
 func TestAPushOfManyValuesIsAtomic(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		list := newList(t, rdb, WithCapacity(3))
@@ -164,6 +169,7 @@ func TestAPushOfManyValuesIsAtomic(t *testing.T) {
 }
 
 func TestAGiantPushIsSplit(t *testing.T) {
+	t.Parallel()
 	values := func(values []any) int {
 		size, _ := callSize(values)
 		return size
@@ -185,6 +191,7 @@ func TestAGiantPushIsSplit(t *testing.T) {
 }
 
 func TestAPushOfOneValueTakesThreeCallsOrFewer(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Start(t, redistest.Redis).Client(t).(*redis.Client)
 	list := newList(t, rdb, WithCapacity(1000))
 	_, err := list.RPush(t.Context(), numbers(0, 2500)...)

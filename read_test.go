@@ -15,6 +15,7 @@ import (
 )
 
 func TestIndexAndRangeAsRedis(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		for _, capacity := range []int{1, 2, 3, 100} {
@@ -52,6 +53,7 @@ func TestIndexAndRangeAsRedis(t *testing.T) {
 }
 
 func TestAllReadsALongListInOrder(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		for _, capacity := range []int{1, 512, 5000} {
@@ -70,6 +72,7 @@ func TestAllReadsALongListInOrder(t *testing.T) {
 }
 
 func TestAllReportsAnErrorOnce(t *testing.T) {
+	t.Parallel()
 	list := newList(t, redistest.Shared(t, redistest.Redis).Client(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -83,6 +86,7 @@ func TestAllReportsAnErrorOnce(t *testing.T) {
 
 // Elements that are in the list all the while come exactly once and in order, whatever happens at the ends.
 func TestAllWhileOthersPushAndPop(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		list := newList(t, server.Client(t), WithCapacity(3))
 		const staying = 3000
@@ -125,6 +129,7 @@ func TestAllWhileOthersPushAndPop(t *testing.T) {
 
 // What one look-up costs the server does not depend on where in the list it is, nor on how long that is.
 func TestLookUpsTakeAConstantNumberOfCalls(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Start(t, redistest.Redis).Client(t).(*redis.Client)
 	list := newList(t, rdb, WithCapacity(10))
 	for range 5 {

@@ -26,6 +26,7 @@ func pair(t testing.TB, rdb redis.UniversalClient, length int) (from, to *Sharde
 }
 
 func TestRenameAndCopyAreThoseOfPlainLists(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		for _, command := range []string{"rename", "renamenx", "copy", "copy replace"} {
@@ -98,6 +99,7 @@ func TestRenameAndCopyAreThoseOfPlainLists(t *testing.T) {
 }
 
 func TestRenameOntoItself(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		from, _ := pair(t, server.Client(t), 5)
 		require.NoError(t, from.Rename(t.Context(), from.Name()))
@@ -119,6 +121,7 @@ func TestRenameOntoItself(t *testing.T) {
 
 // A Del that was cut short has left shards under both names. The renamed ones must keep clear of them.
 func TestRenameAndCopyAmongStaleShards(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		for _, renames := range []bool{true, false} {
 			for _, taken := range []int{0, 4} {
@@ -162,6 +165,7 @@ func TestRenameAndCopyAmongStaleShards(t *testing.T) {
 }
 
 func TestRenameAndCopyWakeWhoWaitsForTheNewName(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		for _, renames := range []bool{true, false} {
 			from, to := pair(t, server.Client(t), 5)
@@ -193,6 +197,7 @@ func TestRenameAndCopyWakeWhoWaitsForTheNewName(t *testing.T) {
 
 // Who waits and is not woken would look again by itself in a while. So look at the bell.
 func TestRenameAndCopyRing(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		for _, command := range []string{"RENAME", "COPY"} {
 			from, to := pair(t, server.Client(t), 5)
@@ -208,6 +213,7 @@ func TestRenameAndCopyRing(t *testing.T) {
 
 // An Expire that was cut short goes on under the other name.
 func TestRenameAndCopyTakeAnUnfinishedExpireAlong(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		for _, command := range []string{"COPY", "RENAME"} {
 			from, to := pair(t, server.Client(t), 2000)
@@ -226,6 +232,7 @@ func TestRenameAndCopyTakeAnUnfinishedExpireAlong(t *testing.T) {
 
 // Readers and poppers see the list under one name or the other, whole.
 func TestRenameIsAtomic(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		from, to := pair(t, server.Client(t), 40)
 		ctx, stop := context.WithCancel(context.Background())
@@ -252,6 +259,7 @@ func TestRenameIsAtomic(t *testing.T) {
 }
 
 func TestNamesOfTwoSlotsAreAnErrorWithNothingSent(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Shared(t, redistest.Cluster).Client(t)
 	list := filled(t, rdb, 2, 5)
 	plain := list.Name()
@@ -267,6 +275,7 @@ func TestNamesOfTwoSlotsAreAnErrorWithNothingSent(t *testing.T) {
 }
 
 func TestRenameAndCopyWhenMemoryIsFull(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -293,6 +302,7 @@ func TestRenameAndCopyWhenMemoryIsFull(t *testing.T) {
 
 // What is not the same when it is done twice is done once, also when replies are lost.
 func TestRenameAndExpireOverABrokenNetwork(t *testing.T) {
+	t.Parallel()
 	for name, fault := range faults {
 		if fault.Delay > 0 {
 			continue

@@ -14,6 +14,7 @@ import (
 )
 
 func TestTooFewReplicasAreAnErrorBesideTheResult(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		for name, more := range map[string][]Option{"once": nil, "without exactly once": {WithoutExactlyOnce()}} {
 			t.Run(name, func(t *testing.T) {
@@ -47,6 +48,7 @@ func TestTooFewReplicasAreAnErrorBesideTheResult(t *testing.T) {
 }
 
 func TestEnoughReplicas(t *testing.T) {
+	t.Parallel()
 	list := newList(t, redistest.Shared(t, redistest.Sentinel).Client(t), WithCapacity(2), WithReplicas(1, time.Second))
 	result := blockingPop(t, list, t.Context(), 0)
 	length, err := list.RPush(t.Context(), numbers(0, 5)...)
@@ -60,6 +62,7 @@ func TestEnoughReplicas(t *testing.T) {
 
 // Newer servers let a WAIT pass at once on a connection that has written nothing, as that of an operation repeated.
 func TestARepeatedOperationWaitsForReplicasToo(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -93,6 +96,7 @@ func TestARepeatedOperationWaitsForReplicasToo(t *testing.T) {
 func last(values []string) string { return values[len(values)-1] }
 
 func TestReplicasOutOfRange(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Shared(t, redistest.Embedded).Client(t, func(o *redis.UniversalOptions) { o.ReadTimeout = time.Second })
 	for _, tt := range []struct {
 		replicas int

@@ -174,6 +174,7 @@ func read(t testing.TB, node *redis.Client, key string) string {
 
 // Whichever of its keys holds something else, an operation that meets it fails, and everything is as before.
 func TestAWrongTypeIsAnErrorThatChangesNothing(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		foreign := map[string]func(k keys) string{
@@ -219,6 +220,7 @@ func TestAWrongTypeIsAnErrorThatChangesNothing(t *testing.T) {
 }
 
 func TestAnUnknownLayoutIsAnErrorThatChangesNothing(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		for name, meta := range map[string]map[string]any{
@@ -249,6 +251,7 @@ func TestAnUnknownLayoutIsAnErrorThatChangesNothing(t *testing.T) {
 
 // A server forgets its scripts when it restarts, fails over, or is told to.
 func TestScriptFlush(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Embedded, redistest.Redis, redistest.Cluster, redistest.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -277,6 +280,7 @@ func TestScriptFlush(t *testing.T) {
 
 // Over maxmemory, pushes fail and change nothing, and whatever takes elements out works.
 func TestPopKeepsWorkingWhenMemoryIsFull(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -365,6 +369,7 @@ func TestPopKeepsWorkingWhenMemoryIsFull(t *testing.T) {
 }
 
 func TestRestartWithAppendOnlyFile(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -389,6 +394,7 @@ func TestRestartWithAppendOnlyFile(t *testing.T) {
 
 // While a server loads its data set, operations wait for it.
 func TestAPassingErrorIsRetriedUntilTheDeadline(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Redis)
 	rdb := server.Client(t, func(o *redis.UniversalOptions) { o.MaxRetries = -1 }).(*redis.Client)
 	list := newList(t, rdb)

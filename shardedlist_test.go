@@ -115,6 +115,7 @@ func nodesOf(t testing.TB, list *ShardedList) (nodes []*redis.Client) {
 }
 
 func TestNewRefusesBadInput(t *testing.T) {
+	t.Parallel()
 	rdb := redis.NewClient(&redis.Options{})
 	defer func() { _ = rdb.Close() }()
 	var noClient *redis.Client
@@ -141,6 +142,7 @@ func TestNewRefusesBadInput(t *testing.T) {
 }
 
 func TestDelTellsWhetherTheListExisted(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		list := newList(t, server.Client(t), WithCapacity(2))
 		existed, err := list.Del(t.Context())
@@ -159,6 +161,7 @@ func TestDelTellsWhetherTheListExisted(t *testing.T) {
 // A Del whose client dies right after the atomic step leaves shards without a list. Whatever others then do with the list
 // must neither see them nor keep them.
 func TestLaterOperationsFinishAnInterruptedDel(t *testing.T) {
+	t.Parallel()
 	later := map[string]func(ctx context.Context, list *ShardedList, i int) error{
 		"rpush": func(ctx context.Context, list *ShardedList, i int) error {
 			_, err := list.RPush(ctx, i)
@@ -255,6 +258,7 @@ func ignoreNil(err error) error {
 }
 
 func TestDelOfAMillionElementsTakesBoundedSteps(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Redis)
 	rdb := server.Client(t).(*redis.Client)
 	list := newList(t, rdb)
@@ -281,6 +285,7 @@ func TestDelOfAMillionElementsTakesBoundedSteps(t *testing.T) {
 
 // The capacity belongs to the list, whoever pushes.
 func TestTheListKeepsTheCapacityItWasCreatedWith(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		creator := newList(t, rdb, WithCapacity(3))
@@ -307,6 +312,7 @@ func TestTheListKeepsTheCapacityItWasCreatedWith(t *testing.T) {
 }
 
 func TestCapacityComesFromTheServer(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
 		for setting, want := range map[string]int64{
 			"list-max-listpack-size 37": 37,
@@ -328,6 +334,7 @@ func TestCapacityComesFromTheServer(t *testing.T) {
 }
 
 func TestAnEmptyListLeavesNoKeyForLongerThanAMinute(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		list := newList(t, rdb, WithCapacity(2))
