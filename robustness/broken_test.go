@@ -54,6 +54,7 @@ var broken = []struct {
 		"redis.call(POP, PREFIX .. (near + (i - 1) * step), take)", "early[i]"), "slot", redistest.Cluster, "queue", "", false},
 	{"one wake-up in a thousand is dropped", rewritten("local function ring()", "local function ring()\n  if redis.call('TIME')[2] % 1000 == 0 then return end"),
 		"none", redistest.Redis, "blocking queue", "blocked for", false},
+	{"a push repeated with a new number, links cut", forgetful, "links", redistest.ReplicatedCluster, "queue", "", true},
 	{"a pointer moved without its shard", rewritten("redis.call('HSET', META, left and 'first' or 'last', at)",
 		"redis.call('HSET', META, left and 'first' or 'last', redis.call('TIME')[2] % 100 == 0 and at + step or at)"), "none", redistest.Redis, "queue", "", true},
 	{"a length that is a millisecond old", openStale, "none", redistest.Redis, "rounds", "no order of the calls", false},
@@ -63,6 +64,9 @@ var broken = []struct {
 func TestEveryBrokenListIsCaught(t *testing.T) {
 	for _, b := range broken {
 		t.Run(b.name, func(t *testing.T) {
+			if b.fault == "links" {
+				needNetworks(t)
+			}
 			began, within := time.Now(), 50*time.Second
 			var r row
 			for r.Violation == "" && time.Since(began) < within {
@@ -73,6 +77,9 @@ func TestEveryBrokenListIsCaught(t *testing.T) {
 				c.foreign = strings.HasPrefix(b.name, "the book")
 				if b.atEnd {
 					c.span = 2 * time.Second
+				}
+				if c.fault.apart {
+					c.span = 10 * time.Second // for some cuts
 				}
 				r, err = c.run(t.Context())
 				require.NoError(t, err)

@@ -39,6 +39,7 @@ type cell struct {
 	server  *redistest.Server
 	rdb     redis.UniversalClient // the harness's own, which no fault is aimed at
 	proxies []*redistest.Proxy
+	network *network        // nil unless the fault is of links
 	quit    context.Context // ends when the run is interrupted: no more strikes and calls
 	ctx     context.Context // ends at the first violation
 	fail    context.CancelCauseFunc
@@ -107,7 +108,7 @@ func (c *cell) run(ctx context.Context) (r row, err error) {
 }
 
 func (c *cell) setUp() {
-	c.server = redistest.Start(&c.bed, c.kind, c.fault.config...)
+	c.server = redistest.StartAt(&c.bed, c.kind, c.seats(), c.fault.config...)
 	c.rdb = c.server.Client(&c.bed, func(o *redis.UniversalOptions) { o.ReadTimeout = 20 * time.Second })
 	if c.fault.needsProxy() {
 		for i := range workers {
@@ -115,6 +116,18 @@ func (c *cell) setUp() {
 		}
 	}
 	c.dead = map[*process]bool{}
+}
+
+// seats are where the server's processes run, if that is not beside this one.
+func (c *cell) seats() []redistest.Seat {
+	if !c.fault.apart {
+		return nil
+	}
+	var err error
+	if c.network, err = newNetwork(&c.bed); err != nil {
+		c.Fatalf("no network: %v", err)
+	}
+	return c.network.seats()
 }
 
 // violation is a promise that was not kept.
@@ -197,6 +210,9 @@ func (c *cell) start(i int) *process {
 	}
 	if c.fault.waits {
 		spec.Replicas = 1
+	}
+	if c.network != nil {
+		spec.From = c.network.client(i)
 	}
 	if c.proxies != nil {
 		spec.Through = map[string]string{}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -15,8 +16,8 @@ import (
 
 const filled = 100_000 // elements to pop
 
-// crash has the workers push onto one list and pop from another, kills the master when its replica lags behind, and checks that
-// what was undone is the end of the history.
+// crash has the workers push onto one list and pop from another, has a replica take over that lags behind its master, and checks
+// that what was undone is the end of the history.
 func (c *cell) crash() {
 	pushes := fmt.Sprintf("%s:pushes:%d", tag, c.row.Faults)
 	pops := fmt.Sprintf("%s:pops:%d", tag, c.row.Faults)
@@ -27,6 +28,10 @@ func (c *cell) crash() {
 	defer c.dismiss()
 	c.await(books, 300, 300)
 	c.note(c.try(func() {
+		if c.network != nil {
+			c.split()
+			return
+		}
 		c.server.Crash(&c.bed, c.slot(), func(replica *redistest.Server) {
 			replica.Pause()
 			// More than the connection to the replica holds: what follows stays on the master.
@@ -52,6 +57,15 @@ func (c *cell) crash() {
 	c.check(c.open(pushes))
 	c.check(c.open(pops))
 	c.note(c.insist(c.empty))
+}
+
+// split cuts the master off, with some of the clients, all or none, until the others have another master. Those with it go on
+// until it notices.
+func (c *cell) split() {
+	random := rand.New(rand.NewPCG(c.seed, uint64(c.row.Faults)))
+	c.server.Isolate(&c.bed, c.slot(), func(master *redistest.Server) {
+		c.note(c.network.cut(c.side(random, master)))
+	}, func() { c.note(c.network.heal()) })
 }
 
 // fill makes the elements to pop, and waits until the replica has them.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"time"
 
@@ -23,6 +24,8 @@ type fault struct {
 	cancel  bool             // contexts are cancelled
 	crash   bool             // an end of the history may be undone
 	waits   bool             // for replicas
+	apart   bool             // the nodes of the cluster have networks of their own
+	needs   func() error     // tells why it cannot be tried here; nil: it always can
 }
 
 // A strike breaks something once, and puts it in order again before it returns.
@@ -35,6 +38,7 @@ var (
 	single     = []redistest.Kind{redistest.Redis, redistest.Valkey}
 	durable    = []string{"appendonly yes", "appendfsync always"}
 	replicated = []redistest.Kind{redistest.Sentinel, redistest.ReplicatedCluster}
+	isolable   = []redistest.Kind{redistest.ReplicatedCluster}
 )
 
 // patience is a client's ReadTimeout, where requests and replies get lost, and where they don't.
@@ -77,6 +81,12 @@ var faults = []fault{
 		kinds: replicated, crash: true},
 	{name: "replicas", promise: "The same with `WithReplicas(1)`, of one: what was acknowledged without ErrNotReplicated stays.",
 		kinds: replicated, crash: true, waits: true},
+	{name: "links", promise: "A node of a cluster is cut off from the others, with some of the clients, all or none, for less than the node timeout: nothing is lost, doubled or out of order.",
+		kinds: isolable, strikes: []strike{{"cut links", cutLinks}}, every: 500 * time.Millisecond, apart: true, needs: canIsolate},
+	{name: "split", promise: "The same of a master, for longer: its replica takes over, and the last operations of the old master, in a row, may be undone, those of the clients with it included, as in Redis.",
+		kinds: isolable, crash: true, apart: true, needs: canIsolate},
+	{name: "minority", promise: "The same with `WithReplicas(1)`: what was acknowledged without ErrNotReplicated stays.",
+		kinds: isolable, crash: true, waits: true, apart: true, needs: canIsolate},
 	{name: "mixed", promise: "All that a single server can suffer, at once: nothing is lost but what killed clients were popping.",
 		kinds: single, config: durable,
 		network: redistest.Faults{CutReply: 0.01, CutInReply: 0.01, CutRequest: 0.01, LateRequest: 0.001, Delay: 2 * shortPatience},
@@ -97,7 +107,7 @@ func (f fault) hasStrike(name string) bool {
 // readTimeout is the clients'. Where replies come it is long, and so is the slice of blocked consumers: a lost wake-up takes long
 // to be made up for.
 func (f fault) readTimeout() time.Duration {
-	if f.needsProxy() || f.hasStrike("pause") || f.hasStrike("restart") || f.hasStrike("failover") || f.crash {
+	if f.needsProxy() || f.apart || f.hasStrike("pause") || f.hasStrike("restart") || f.hasStrike("failover") || f.crash {
 		return shortPatience
 	}
 	return longPatience
@@ -113,6 +123,33 @@ func isolate(c *cell, random *rand.Rand) {
 	proxy.Set(redistest.Faults{DropRequest: 1, DropReply: 1})
 	c.sleep(time.Duration(random.IntN(1000)) * time.Millisecond)
 	proxy.Set(c.fault.network)
+}
+
+// cutLinks cuts one node off, mostly that which has the lists.
+func cutLinks(c *cell, random *rand.Rand) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	node, err := c.server.SlotOwner(ctx, c.slot())
+	c.note(err)
+	if random.IntN(4) == 0 {
+		node = random.IntN(nodesOfCluster)
+	}
+	c.note(c.network.cut(c.side(random, c.server.Nodes()[node])))
+	c.sleep(time.Duration(random.IntN(1500)) * time.Millisecond)
+	c.note(c.network.heal())
+}
+
+// side is a node and the clients that are cut off with it.
+func (c *cell) side(random *rand.Rand, node *redistest.Server) []string {
+	host, _, err := net.SplitHostPort(node.Addr())
+	c.note(err)
+	side := []string{host}
+	for i := range workers {
+		if random.IntN(2) == 0 {
+			side = append(side, c.network.client(i))
+		}
+	}
+	return side
 }
 
 func killClient(c *cell, random *rand.Rand) { c.killWorker(random.IntN(workers)) }

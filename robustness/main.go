@@ -185,6 +185,14 @@ func selectCells(only, servers string) (cells []*cell, err error) {
 		if !slices.Contains(wanted, f.name) && only != "all" {
 			continue
 		}
+		if f.needs != nil {
+			if err := f.needs(); err != nil && only == "all" {
+				fmt.Fprintf(os.Stderr, "%s is left out: %v\n", f.name, err)
+				continue
+			} else if err != nil {
+				return nil, fmt.Errorf("%s: %w", f.name, err)
+			}
+		}
 		for _, kind := range f.kinds {
 			if servers == "all" || slices.Contains(on, string(kind)) {
 				cells = append(cells, &cell{fault: f, kind: kind})

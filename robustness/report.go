@@ -35,7 +35,8 @@ moves about. All calls are recorded, with their times by the machine's one monot
 - *Time* includes the checks at the end, and that several rows may have been tried at the same time (-parallel).
 - *Wait* is the longest that a consumer was blocked while the list had the element that it then got.
 - *Faults* are strikes and broken connections, and for cancel the contexts with a deadline of up to 5 ms.
-- In crash and replicas there are no rounds, and the wait is not measured.
+- In crash, replicas, split and minority there are no rounds, and the wait is not measured. In links, split and minority each node of the
+  cluster is in a network namespace of its own, and packets between the two sides vanish; a process of clients is on one side.
 - *Excused* are elements that a killed client was popping, or operations that a failover undid.
 - The seed repeats which faults strike with which pauses, which request or reply of which connection breaks, and what each client
   calls until a result tells it otherwise. How the machine interleaves all that is not repeated, so neither is a history.
@@ -58,7 +59,8 @@ const limits = `
 - A server that cannot be reached for a minute after a reply was lost: then records are gone.
 - The wall clock of client processes plays no part: deadlines are by the monotonic clock, and lives are counted by the server. That is
   so by reading the code; a Go program's clock cannot be set apart by libfaketime. A server whose own clock jumps by a minute forgets records.
-- Partitions are made by proxies that swallow what passes. Between the nodes of a cluster there are none.
+- A cut drops all packets between two sides, after a moment in which requests come through and replies do not. Links that only lose
+  some, or that stay broken one way, are not tried.
 `
 
 // page is the report.

@@ -38,6 +38,7 @@ type clientSpec struct {
 	Cluster     bool              `json:"cluster"`
 	Master      string            `json:"master"`  // as the sentinels name it
 	Through     map[string]string `json:"through"` // by the address of a server, where a proxy stands in for it
+	From        string            `json:"from"`    // an address of this machine, if not any
 	ReadTimeout time.Duration     `json:"readTimeout"`
 	Replicas    int               `json:"replicas"` // to wait for
 	Variant     string            `json:"variant"`
@@ -134,7 +135,11 @@ func (s clientSpec) open() redis.UniversalClient {
 			if through, ok := s.Through[addr]; ok {
 				addr = through
 			}
-			return (&net.Dialer{Timeout: 2 * time.Second}).DialContext(ctx, network, addr)
+			dialer := net.Dialer{Timeout: 2 * time.Second}
+			if s.From != "" {
+				dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(s.From)}
+			}
+			return dialer.DialContext(ctx, network, addr)
 		},
 	})
 }

@@ -129,7 +129,7 @@ func (p *process) slotOwner(ctx context.Context, slot int) (string, error) {
 			}
 			for _, node := range shard.Nodes {
 				if node.Role == "master" {
-					return loopback(int(node.Port)), nil
+					return Seat{IP: node.IP}.addr(int(node.Port)), nil
 				}
 			}
 		}
@@ -175,9 +175,10 @@ func (p *process) migrateSlot(ctx context.Context, slot int, target *process, st
 
 // openCluster starts the nodes and makes them a cluster, some with a replica.
 func (s *Server) openCluster(ctx context.Context, replicas int, config []string) error {
-	config = append([]string{"cluster-enabled yes", "cluster-announce-ip 127.0.0.1", "repl-diskless-sync-delay 0"}, config...)
+	config = append([]string{"cluster-enabled yes", "repl-diskless-sync-delay 0"}, config...)
 	for range clusterMasters + replicas {
-		if err := s.run(ctx, "redis-server", nil, config); err != nil {
+		announce := "cluster-announce-ip " + s.nextSeat().ip()
+		if err := s.run(ctx, "redis-server", nil, append([]string{announce}, config...)); err != nil {
 			return err
 		}
 	}

@@ -87,6 +87,24 @@ func (s *Server) Crash(t testing.TB, slot int, before func(replica *Server)) {
 	})
 }
 
+// Isolate has cut separate the master of that slot of a ReplicatedCluster from
+// the other nodes, waits until its replica has been made the master, and has heal
+// join them again. What the replica had not received is lost, and so is what the
+// old master did until it noticed. It returns when that is a replica and all is in
+// order again. The caller of Isolate has to reach all nodes all the while.
+func (s *Server) Isolate(t testing.TB, slot int, cut func(master *Server), heal func()) {
+	t.Helper()
+	s.failOver(t, slot, func(ctx context.Context, master, replica *process) error {
+		if err := s.hurry(ctx, true); err != nil {
+			return err
+		}
+		cut(s.node(master))
+		err := poll(ctx, nil, func() error { return replica.tookOver(ctx) })
+		heal()
+		return errors.Join(err, s.settle(ctx), s.hurry(ctx, false))
+	})
+}
+
 // failOver calls change to make master and replica change places.
 func (s *Server) failOver(t testing.TB, slot int, change func(ctx context.Context, master, replica *process) error) {
 	t.Helper()
@@ -120,7 +138,7 @@ func (s *Server) pair(ctx context.Context, slot int) (master, replica *process, 
 		}
 		values := info["Replication"]
 		of := slices.IndexFunc(s.processes, func(other *process) bool {
-			return values["role"] == "slave" && strings.HasSuffix(other.addr, ":"+values["master_port"])
+			return values["role"] == "slave" && other.addr == net.JoinHostPort(values["master_host"], values["master_port"])
 		})
 		if of >= 0 && (master == nil || master == s.processes[of]) {
 			return s.processes[of], p, nil

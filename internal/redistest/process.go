@@ -25,8 +25,7 @@ import (
 // A process is a redis-server or valkey-server in a directory of its own, which
 // it outlives: kill and start make it crash and come back.
 type process struct {
-	path string
-	args []string
+	argv []string
 	dir  string
 	addr string
 
@@ -46,7 +45,7 @@ func (e notInstalledError) Error() string {
 }
 
 // startProcess starts the server and waits until it answers.
-func startProcess(ctx context.Context, binary string, args, config []string) (p *process, err error) {
+func startProcess(ctx context.Context, seat Seat, binary string, args, config []string) (p *process, err error) {
 	path, err := exec.LookPath(binary)
 	if err != nil {
 		return nil, notInstalledError(binary)
@@ -56,8 +55,9 @@ func startProcess(ctx context.Context, binary string, args, config []string) (p 
 		return nil, err
 	}
 	err = withPort(func(port int) error {
-		lines := append([]string{fmt.Sprint("port ", port)}, append(defaults, config...)...)
-		if p, err = newProcess(path, args, port, lines); err != nil {
+		lines := slices.Concat([]string{fmt.Sprint("port ", port)}, seat.config(), defaults, config)
+		argv := slices.Concat(seat.Via, []string{path, "redis.conf"}, args)
+		if p, err = newProcess(argv, seat.addr(port), lines); err != nil {
 			return err
 		}
 		if err = p.start(ctx); err != nil {
@@ -73,7 +73,7 @@ func defaultConfig(path string) ([]string, error) {
 	if config, ok := defaultConfigs.Load(path); ok {
 		return config.([]string), nil
 	}
-	config := []string{"bind 127.0.0.1", `save ""`, "appendonly no"}
+	config := []string{`save ""`, "appendonly no"}
 	out, err := exec.Command(path, "--version").Output()
 	if err != nil {
 		return nil, fmt.Errorf("%s --version: %w", path, err)
@@ -86,7 +86,6 @@ func defaultConfig(path string) ([]string, error) {
 	if major, _ := strconv.Atoi(string(version[1])); major >= 7 {
 		config = append(config, "enable-debug-command yes", "enable-protected-configs yes")
 	}
-	config = slices.Clip(config)
 	defaultConfigs.Store(path, config)
 	return config, nil
 }
@@ -96,7 +95,7 @@ var defaultConfigs sync.Map // by the path of the server
 var majorVersion = regexp.MustCompile(`v=(\d+)\.`)
 
 // newProcess prepares the directory to start the server in.
-func newProcess(path string, args []string, port int, config []string) (*process, error) {
+func newProcess(argv []string, addr string, config []string) (*process, error) {
 	dir, err := os.MkdirTemp("", "redistest-")
 	if err != nil {
 		return nil, err
@@ -105,10 +104,8 @@ func newProcess(path string, args []string, port int, config []string) (*process
 	if err := os.WriteFile(filepath.Join(dir, "redis.conf"), []byte(text), 0o600); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	addr := loopback(port)
 	return &process{
-		path: path,
-		args: append([]string{"redis.conf"}, args...),
+		argv: argv,
 		dir:  dir,
 		addr: addr,
 		client: redis.NewClient(&redis.Options{
@@ -128,7 +125,7 @@ func (p *process) start(ctx context.Context) error {
 	}
 	defer log.Close()
 
-	p.cmd = exec.Command(p.path, p.args...)
+	p.cmd = exec.Command(p.argv[0], p.argv[1:]...)
 	p.cmd.Dir = p.dir
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = childAttr()
@@ -280,4 +277,4 @@ func tryDial(addr string) error {
 	return conn.Close()
 }
 
-func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+func loopback(port int) string { return Seat{}.addr(port) }

@@ -89,7 +89,7 @@ func Shared(t testing.TB, kind Kind) *Server {
 	t.Helper()
 	s := shared[kind]
 	s.once.Do(func() {
-		s.server, s.err = open(kind, nil)
+		s.server, s.err = open(kind, nil, nil)
 		if s.err == nil && kind == Embedded {
 			s.server.runClock()
 		}
@@ -103,7 +103,14 @@ func Shared(t testing.TB, kind Kind) *Server {
 // excepted, one directive of redis.conf per argument: "appendonly yes".
 func Start(t testing.TB, kind Kind, config ...string) *Server {
 	t.Helper()
-	s, err := open(kind, config)
+	return StartAt(t, kind, nil, config...)
+}
+
+// StartAt is Start with seats for the first processes, in the order of
+// [Server.Nodes].
+func StartAt(t testing.TB, kind Kind, seats []Seat, config ...string) *Server {
+	t.Helper()
+	s, err := open(kind, seats, config)
 	check(t, kind, err)
 	t.Cleanup(s.close)
 	return s

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -110,13 +109,13 @@ func TestStartConfig(t *testing.T) {
 func TestStartError(t *testing.T) {
 	t.Parallel()
 	Shared(t, Redis) // skips where there is none
-	_, err := open(Redis, []string{"nonsense 1"})
+	_, err := open(Redis, nil, []string{"nonsense 1"})
 	require.ErrorContains(t, err, "FATAL CONFIG FILE ERROR")
 	require.ErrorContains(t, err, "nonsense")
 
-	_, err = open(Embedded, []string{"maxmemory 20mb"})
+	_, err = open(Embedded, nil, []string{"maxmemory 20mb"})
 	require.Error(t, err)
-	_, err = open("unheard-of", nil)
+	_, err = open("unheard-of", nil, nil)
 	require.Error(t, err)
 }
 
@@ -126,10 +125,7 @@ func TestPortTaken(t *testing.T) {
 	t.Parallel()
 	first := Start(t, Redis).processes[0]
 	_, port, _ := strings.Cut(first.addr, ":")
-	n, err := strconv.Atoi(port)
-	require.NoError(t, err)
-
-	second, err := newProcess(first.path, nil, n, []string{"bind 127.0.0.1", "port " + port})
+	second, err := newProcess(first.argv, first.addr, []string{"bind 127.0.0.1", "port " + port})
 	require.NoError(t, err)
 	defer second.close()
 	require.ErrorIs(t, second.start(t.Context()), syscall.EADDRINUSE)
@@ -398,7 +394,7 @@ func TestNotInstalled(t *testing.T) {
 const orphanEnv = "REDISTEST_ORPHAN"
 
 func orphan() {
-	server, err := open(Redis, nil)
+	server, err := open(Redis, nil, nil)
 	if err != nil {
 		fmt.Println("error:", err)
 		return

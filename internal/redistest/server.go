@@ -20,6 +20,7 @@ import (
 type Server struct {
 	kind  Kind
 	addrs []string
+	seats []Seat // of the first processes
 
 	embedded  *miniredis.Miniredis // of Embedded only
 	stopClock func()               // of the shared one of those
@@ -181,8 +182,8 @@ func (s *Server) runClock() {
 func (s *Server) Miniredis() *miniredis.Miniredis { return s.embedded }
 
 // open starts a server that the caller closes.
-func open(kind Kind, config []string) (s *Server, err error) {
-	s = &Server{kind: kind}
+func open(kind Kind, seats []Seat, config []string) (s *Server, err error) {
+	s = &Server{kind: kind, seats: seats}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -223,13 +224,21 @@ func (s *Server) openEmbedded(config []string) error {
 
 // run adds a process to the server.
 func (s *Server) run(ctx context.Context, binary string, args, config []string) error {
-	p, err := startProcess(ctx, binary, args, config)
+	p, err := startProcess(ctx, s.nextSeat(), binary, args, config)
 	if err != nil {
 		return err
 	}
 	s.processes = append(s.processes, p)
 	s.addrs = append(s.addrs, p.addr)
 	return nil
+}
+
+// nextSeat is that of the process to be started next.
+func (s *Server) nextSeat() Seat {
+	if i := len(s.processes); i < len(s.seats) {
+		return s.seats[i]
+	}
+	return Seat{}
 }
 
 // start starts a killed server again.
