@@ -22,7 +22,9 @@ import (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(workerEnv) == "" {
-		os.Exit(m.Run())
+		code := m.Run()
+		removeAhead()
+		os.Exit(code)
 	}
 	for _, b := range broken {
 		variants[b.name] = b.open
@@ -55,6 +57,7 @@ var broken = []struct {
 	{"one wake-up in a thousand is dropped", rewritten("local function ring()", "local function ring()\n  if redis.call('TIME')[2] % 1000 == 0 then return end"),
 		"none", redistest.Redis, "blocking queue", "blocked for", false},
 	{"a push repeated with a new number, links cut", forgetful, "links", redistest.ReplicatedCluster, "queue", "", true},
+	{"an expiry by the client's clock", openMortal, "clocks", redistest.Redis, "queue", "lost", true},
 	{"a pointer moved without its shard", rewritten("redis.call('HSET', META, left and 'first' or 'last', at)",
 		"redis.call('HSET', META, left and 'first' or 'last', redis.call('TIME')[2] % 100 == 0 and at + step or at)"), "none", redistest.Redis, "queue", "", true},
 	{"a length that is a millisecond old", openStale, "none", redistest.Redis, "rounds", "no order of the calls", false},
@@ -64,8 +67,11 @@ var broken = []struct {
 func TestEveryBrokenListIsCaught(t *testing.T) {
 	for _, b := range broken {
 		t.Run(b.name, func(t *testing.T) {
-			if b.fault == "links" {
+			switch b.fault {
+			case "links":
 				needNetworks(t)
+			case "clocks":
+				needClocks(t, canSetClocks)
 			}
 			began, within := time.Now(), 50*time.Second
 			var r row
@@ -117,6 +123,22 @@ func (s *stale) LLen(ctx context.Context) (length int64, err error) {
 		s.asked = time.Now()
 	}
 	return s.length, err
+}
+
+// mortal is a list that is to live for half an hour from each push, by the clock of who pushes.
+type mortal struct{ *shardedlist.ShardedList }
+
+func openMortal(rdb redis.UniversalClient, name string, options ...shardedlist.Option) (deque, error) {
+	list, err := shardedlist.New(rdb, name, options...)
+	return mortal{list}, err
+}
+
+func (m mortal) RPush(ctx context.Context, values ...any) (int64, error) {
+	length, err := m.ShardedList.RPush(ctx, values...)
+	if err == nil {
+		_, err = m.ExpireAt(ctx, time.Now().Add(30*time.Minute))
+	}
+	return length, err
 }
 
 // rewritten is a list whose scripts are changed on their way, each old text to the new one that follows it.

@@ -40,6 +40,7 @@ type cell struct {
 	rdb     redis.UniversalClient // the harness's own, which no fault is aimed at
 	proxies []*redistest.Proxy
 	network *network        // nil unless the fault is of links
+	program string          // the workers'
 	quit    context.Context // ends when the run is interrupted: no more strikes and calls
 	ctx     context.Context // ends at the first violation
 	fail    context.CancelCauseFunc
@@ -74,22 +75,25 @@ func (c *cell) run(ctx context.Context) (r row, err error) {
 	if err := c.try(c.setUp); err != nil {
 		return c.row, err
 	}
-	began := time.Now()
-	if c.fault.crash {
-		for c.ctx.Err() == nil && c.quit.Err() == nil && (time.Since(began) < c.span || c.row.Faults == 0) {
-			c.crash()
-		}
-	} else {
-		share := c.span / 2
+	began, span := time.Now(), c.span
+	if c.fault.crash && c.fault.strikes != nil {
+		span /= 2
+	}
+	if !c.fault.crash || c.fault.strikes != nil {
+		share := span / 2
 		if c.only != "" {
-			share = c.span
+			share = span
 		}
 		if c.only == "" || c.only == "rounds" {
 			c.phase(share, c.rounds)
 		}
 		if c.only != "rounds" {
-			c.phase(c.span-share%c.span, c.queue)
+			c.phase(span-share%span, c.queue)
 		}
+	}
+	crashing, before := time.Now(), c.row.Faults
+	for c.fault.crash && c.ctx.Err() == nil && c.quit.Err() == nil && (time.Since(crashing) < span || c.row.Faults == before) {
+		c.crash()
 	}
 	c.row.Time = time.Since(began)
 	for _, proxy := range c.proxies {
@@ -109,6 +113,16 @@ func (c *cell) run(ctx context.Context) (r row, err error) {
 
 func (c *cell) setUp() {
 	c.server = redistest.StartAt(&c.bed, c.kind, c.seats(), c.fault.config...)
+	c.checkClocks(c.clocks())
+	var err error
+	if c.fault.clocks {
+		c.program, err = programAhead()
+	} else {
+		c.program, err = os.Executable()
+	}
+	if err != nil {
+		c.Fatalf("no program for workers: %v", err)
+	}
 	c.rdb = c.server.Client(&c.bed, func(o *redis.UniversalOptions) { o.ReadTimeout = 20 * time.Second })
 	if c.fault.needsProxy() {
 		for i := range workers {
@@ -121,7 +135,9 @@ func (c *cell) setUp() {
 // seats are where the server's processes run, if that is not beside this one.
 func (c *cell) seats() []redistest.Seat {
 	if !c.fault.apart {
-		return nil
+		seats, err := clockSeats(c.clocks())
+		c.note(err)
+		return seats
 	}
 	var err error
 	if c.network, err = newNetwork(&c.bed); err != nil {
@@ -224,7 +240,11 @@ func (c *cell) start(i int) *process {
 	}
 	var p *process
 	ready := make(chan struct{})
-	p, err := launch(spec, func(line []byte) { <-ready; c.hear(p, line) }, func() { <-ready; c.lose(p) })
+	var ahead time.Duration
+	if c.fault.clocks {
+		ahead = clocksOfWorkers[i]
+	}
+	p, err := launch(c.program, ahead, spec, func(line []byte) { <-ready; c.hear(p, line) }, c.note, func() { <-ready; c.lose(p) })
 	if err != nil {
 		panic(err)
 	}

@@ -24,6 +24,7 @@ type fault struct {
 	cancel  bool             // contexts are cancelled
 	crash   bool             // an end of the history may be undone
 	waits   bool             // for replicas
+	clocks  bool             // of all processes are set apart
 	apart   bool             // the nodes of the cluster have networks of their own
 	needs   func() error     // tells why it cannot be tried here; nil: it always can
 }
@@ -48,6 +49,8 @@ const (
 )
 
 const nothingHappens = "Nothing is lost, doubled or out of order; each history has an explanation."
+
+const clocksApart = "Clients whose clocks differ by an hour, and a master and its replica whose clocks differ by 20 s: nothing is lost, doubled or out of order. Where the master crashes, as in crash."
 
 var faults = []fault{
 	{name: "none", promise: nothingHappens, kinds: []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster}},
@@ -81,6 +84,9 @@ var faults = []fault{
 		kinds: replicated, crash: true},
 	{name: "replicas", promise: "The same with `WithReplicas(1)`, of one: what was acknowledged without ErrNotReplicated stays.",
 		kinds: replicated, crash: true, waits: true},
+	{name: "clocks", promise: clocksApart, kinds: []redistest.Kind{redistest.Redis, redistest.Cluster}, clocks: true, needs: canSetClocks},
+	{name: "clocks", promise: clocksApart, kinds: replicated, strikes: []strike{{"failover", failOver}}, every: 500 * time.Millisecond,
+		crash: true, clocks: true, needs: canSetAllClocks},
 	{name: "links", promise: "A node of a cluster is cut off from the others, with some of the clients, all or none, for less than the node timeout: nothing is lost, doubled or out of order.",
 		kinds: isolable, strikes: []strike{{"cut links", cutLinks}}, every: 500 * time.Millisecond, apart: true, needs: canIsolate},
 	{name: "split", promise: "The same of a master, for longer: its replica takes over, and the last operations of the old master, in a row, may be undone, those of the clients with it included, as in Redis.",

@@ -42,6 +42,7 @@ func main() {
 	defer cancel()
 	context.AfterFunc(ctx, cancel) // a second signal ends it at once
 	violations, err := run(ctx, os.Args[1:])
+	removeAhead()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "robustness:", err)
 		os.Exit(2)
@@ -185,18 +186,17 @@ func selectCells(only, servers string) (cells []*cell, err error) {
 		if !slices.Contains(wanted, f.name) && only != "all" {
 			continue
 		}
-		if f.needs != nil {
+		kinds := slices.DeleteFunc(slices.Clone(f.kinds), func(kind redistest.Kind) bool { return servers != "all" && !slices.Contains(on, string(kind)) })
+		if f.needs != nil && len(kinds) > 0 {
 			if err := f.needs(); err != nil && only == "all" {
-				fmt.Fprintf(os.Stderr, "%s is left out: %v\n", f.name, err)
+				fmt.Fprintf(os.Stderr, "%s on %v is left out: %v\n", f.name, kinds, err)
 				continue
 			} else if err != nil {
-				return nil, fmt.Errorf("%s: %w", f.name, err)
+				return nil, fmt.Errorf("%s on %v: %w", f.name, kinds, err)
 			}
 		}
-		for _, kind := range f.kinds {
-			if servers == "all" || slices.Contains(on, string(kind)) {
-				cells = append(cells, &cell{fault: f, kind: kind})
-			}
+		for _, kind := range kinds {
+			cells = append(cells, &cell{fault: f, kind: kind})
 		}
 	}
 	if len(cells) == 0 {
@@ -210,7 +210,7 @@ func names() string {
 	for _, f := range faults {
 		all = append(all, f.name)
 	}
-	return strings.Join(all, ",")
+	return strings.Join(slices.Compact(all), ",")
 }
 
 func kindNames() string {

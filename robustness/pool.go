@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // A process is a running worker.
@@ -19,14 +21,12 @@ type process struct {
 	ended chan struct{}
 }
 
-// launch starts a worker. Each line of its output goes to hear, and what ends with the process to gone.
-func launch(spec clientSpec, hear func(line []byte), gone func()) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	p := &process{cmd: exec.Command(self), ended: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), workerEnv+"=1", "GOMAXPROCS=2")
+// launch starts a worker, whose clock is to be ahead by a time. Each line of its output but the first, which tells the time, goes to
+// hear, what is wrong to note, and what ends with the process to gone.
+func launch(program string, ahead time.Duration, spec clientSpec, hear func(line []byte), note func(error), gone func()) (*process, error) {
+	p := &process{cmd: exec.Command(program), ended: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), workerEnv+"=1", "GOMAXPROCS=2", aheadEnv+"="+ahead.String())
+	var err error
 	p.cmd.Stderr = os.Stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the keyboard is for the harness
 	if p.input, err = p.cmd.StdinPipe(); err != nil {
@@ -36,6 +36,7 @@ func launch(spec clientSpec, hear func(line []byte), gone func()) (*process, err
 	if err != nil {
 		return nil, err
 	}
+	before := time.Now()
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -44,6 +45,13 @@ func launch(spec clientSpec, hear func(line []byte), gone func()) (*process, err
 		lines := bufio.NewScanner(output)
 		lines.Buffer(nil, 1<<20)
 		lines.Split(wholeLines)
+		if lines.Scan() { // it may have been killed before
+			var told int64
+			if _, err := fmt.Sscanf(lines.Text(), "time %d", &told); err != nil {
+				note(fmt.Errorf("a worker begins with %q", lines.Text()))
+			}
+			note(isAhead(time.Unix(0, told), ahead, before))
+		}
 		for lines.Scan() {
 			hear(lines.Bytes())
 		}

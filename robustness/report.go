@@ -37,6 +37,8 @@ moves about. All calls are recorded, with their times by the machine's one monot
 - *Faults* are strikes and broken connections, and for cancel the contexts with a deadline of up to 5 ms.
 - In crash, replicas, split and minority there are no rounds, and the wait is not measured. In links, split and minority each node of the
   cluster is in a network namespace of its own, and packets between the two sides vanish; a process of clients is on one side.
+- In clocks each client process has a standard library whose time.Now is ahead or behind, and servers that are replicated run under
+  libfaketime. What each tells is compared with what it should be. First come orderly failovers, with rounds and a queue, then crashes.
 - *Excused* are elements that a killed client was popping, or operations that a failover undid.
 - The seed repeats which faults strike with which pauses, which request or reply of which connection breaks, and what each client
   calls until a result tells it otherwise. How the machine interleaves all that is not repeated, so neither is a history.
@@ -57,8 +59,8 @@ const limits = `
 - A push while the list's slot moves may leave a blocked consumer asleep until its slice ends, two seconds at the most.
 - The order of elements that a cancelled pop puts back.
 - A server that cannot be reached for a minute after a reply was lost: then records are gone.
-- The wall clock of client processes plays no part: deadlines are by the monotonic clock, and lives are counted by the server. That is
-  so by reading the code; a Go program's clock cannot be set apart by libfaketime. A server whose own clock jumps by a minute forgets records.
+- Clocks are set apart, and stay so: none jumps while it is used. A server whose own clock jumps by a minute forgets records. So may one
+  that takes over with a clock half a minute ahead of its master's.
 - A cut drops all packets between two sides, after a moment in which requests come through and replies do not. Links that only lose
   some, or that stay broken one way, are not tried.
 `

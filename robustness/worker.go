@@ -109,6 +109,7 @@ func work() error {
 		case o.Client != nil:
 			w.spec = *o.Client
 			w.rdb = w.spec.open()
+			w.say(fmt.Appendf(nil, "time %d", time.Now().UnixNano()))
 		case o.Round != nil:
 			w.tasks.Go(func() { w.round(*o.Round) })
 		case o.Queue != nil:

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+// aheadEnv is by how much the wall clock of a worker is ahead, if it was built by buildAhead.
+const aheadEnv = "ROBUSTNESS_AHEAD"
+
+// clocksOfWorkers is by how much they are ahead. Their monotonic clocks, by which calls are recorded, stay the same.
+var clocksOfWorkers = [workers]time.Duration{-time.Hour, 0, time.Hour}
+
+// clocksOfServers is by how much the first processes of replicated servers are ahead. A master and its replica differ by less than
+// the half minute for which an operation is repeated: the record of it, which lives a minute, is then there on either.
+var clocksOfServers = map[redistest.Kind][]time.Duration{
+	redistest.Sentinel:          {0, 20 * time.Second},
+	redistest.ReplicatedCluster: {-10 * time.Second, 0, 10 * time.Second, 10 * time.Second, -20 * time.Second, 30 * time.Second},
+}
+
+// canSetClocks tells why workers cannot have clocks of their own.
+func canSetClocks() error {
+	if out, err := exec.Command("go", "list", ownPackage).CombinedOutput(); err != nil {
+		return fmt.Errorf("clients' clocks are set by building this program anew, in its directory: %w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+const ownPackage = "github.com/shardedlist/shardedlist/robustness"
+
+// canSetAllClocks tells the same of servers and workers.
+func canSetAllClocks() error {
+	_, err := libfaketime()
+	return errors.Join(canSetClocks(), err)
+}
+
+func libfaketime() (string, error) {
+	found, _ := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")
+	if len(found) == 0 {
+		return "", errors.New("libfaketime is not installed: Debian has it in the package faketime")
+	}
+	return found[0], nil
+}
+
+// clockSeats are those of servers whose clocks are ahead.
+func clockSeats(ahead []time.Duration) (seats []redistest.Seat, err error) {
+	if len(ahead) == 0 {
+		return nil, nil
+	}
+	library, err := libfaketime()
+	for _, d := range ahead {
+		seats = append(seats, redistest.Seat{Via: []string{"env",
+			// Before it is ready, jemalloc asks it for the time, and it asks jemalloc for memory: libc gives that instead.
+			"LD_PRELOAD=" + library + " libc.so.6", fmt.Sprintf("FAKETIME=%+ds", int(d.Seconds())), "FAKETIME_DONT_FAKE_MONOTONIC=1"}})
+	}
+	return seats, err
+}
+
+// clocks is by how much those of the first servers are ahead.
+func (c *cell) clocks() []time.Duration {
+	if !c.fault.clocks {
+		return nil
+	}
+	return clocksOfServers[c.kind]
+}
+
+// checkClocks finds out whether the servers' clocks are as they were set.
+func (c *cell) checkClocks(ahead []time.Duration) {
+	for i, d := range ahead {
+		before := time.Now()
+		got, err := c.server.Nodes()[i].Client(&c.bed).Time(c.ctx).Result()
+		c.note(errors.Join(err, isAhead(got, d, before)))
+	}
+}
+
+// isAhead returns an error unless a time, told after that instant and heard just now, is of a clock that is ahead by d.
+func isAhead(told time.Time, d time.Duration, before time.Time) error {
+	if after := time.Now(); told.Before(before.Add(d-time.Millisecond)) || told.After(after.Add(d+time.Millisecond)) {
+		return fmt.Errorf("a clock that was to be ahead by %v tells %v, here it is %v", d, told, after)
+	}
+	return nil
+}
+
+// programAhead is this program, built once for all cells with a standard library whose time.Now is ahead by what aheadEnv says.
+// removeAhead removes it. A library that stands before the system's does not do: the runtime reads the clock without any.
+var programAhead = sync.OnceValues(func() (program string, err error) {
+	if aheadDir, err = os.MkdirTemp("", "robustness-"); err != nil {
+		return "", err
+	}
+	return buildAhead(aheadDir)
+})
+
+var aheadDir string // "" as long as there is none
+
+func removeAhead() {
+	if aheadDir != "" {
+		_ = os.RemoveAll(aheadDir)
+	}
+}
+
+// buildAhead builds it in a directory.
+func buildAhead(dir string) (string, error) {
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return "", err
+	}
+	source := filepath.Join(strings.TrimSpace(string(root)), "src", "time")
+	text, err := os.ReadFile(filepath.Join(source, "time.go"))
+	if err != nil {
+		return "", err
+	}
+	const now = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
+	if strings.Count(string(text), now) != 1 {
+		return "", fmt.Errorf("time.Now in %s is another than expected, so cannot be changed", source)
+	}
+	changed, added, overlay := filepath.Join(dir, "time.go"), filepath.Join(dir, "ahead.go"), filepath.Join(dir, "overlay.json")
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {
+		filepath.Join(source, "time.go"): changed, filepath.Join(source, "robustness_ahead.go"): added,
+	}})
+	err = errors.Join(err, os.WriteFile(changed, []byte(strings.Replace(string(text), now, now+"\tsec += ahead\n", 1)), 0o600),
+		os.WriteFile(added, []byte(aheadSource), 0o600), os.WriteFile(overlay, replace, 0o600))
+	if err != nil {
+		return "", err
+	}
+	worker := filepath.Join(dir, "worker")
+	build := []string{"build"}
+	if testing.Testing() {
+		build = []string{"test", "-c"} // with the lists that tests add
+	}
+	out, err := exec.Command("go", append(build, "-overlay", overlay, "-o", worker, ownPackage)...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go %s: %w: %s", build[0], err, out)
+	}
+	return worker, nil
+}
+
+const aheadSource = `package time
+
+import "syscall"
+
+var ahead = func() int64 {
+	value, _ := syscall.Getenv("` + aheadEnv + `")
+	d, _ := ParseDuration(value)
+	return int64(d / Second)
+}()
+`
