@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
@@ -27,9 +28,10 @@ func TestHookRepliesAsRedis(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, capacity %d", kind, capacity), func(t *testing.T) {
 				t.Parallel()
 				server := redistest.Shared(t, kind)
-				hooked := server.Client(t)
+				patient := func(o *redis.UniversalOptions) { o.ReadTimeout = time.Minute } // a long run may share a busy machine
+				hooked := server.Client(t, patient)
 				hooked.AddHook(NewHook(hooked, Match("*:sharded:*"), WithCapacity(capacity)))
-				plain := server.Client(t)
+				plain := server.Client(t, patient)
 				for seed := range uint64(*hookSequences) {
 					d := differential{t, hooked, plain, rand.New(rand.NewPCG(seed, uint64(capacity))), "{" + uuid.NewString() + "}", capacity, nil}
 					d.run()
@@ -99,6 +101,9 @@ func (d *differential) together(atomic bool) {
 	d.log = append(d.log, fmt.Sprintf("together, atomic %v", atomic))
 	for range 1 + d.random.IntN(8) {
 		command := d.command()
+		if _, cluster := d.plain.(*redis.ClusterClient); cluster && atomic && len(command) == 1 {
+			continue // go-redis takes it for one of a random slot, and so the transaction for one across slots
+		}
 		d.log = append(d.log, fmt.Sprintf("  %q", fmt.Sprint(command...)))
 		plain.Do(ctx, d.on("plain", command)...)
 		hooked.Do(ctx, d.on("sharded", command)...)
