@@ -19,7 +19,9 @@
 // A package whose tests use shared servers stops them with [Main].
 //
 // Servers that are not installed skip the tests that ask for them. With the
-// variable SHARDEDLIST_REQUIRE_SERVERS set, those tests fail instead.
+// variable SHARDEDLIST_REQUIRE_SERVERS set, those tests fail instead. With
+// SHARDEDLIST_SKIP_EMBEDDED set, [Each] leaves out the embedded server, which
+// under the race detector takes longer than all others together.
 package redistest
 
 import (
@@ -70,6 +72,9 @@ func Each(t *testing.T, test func(t *testing.T, server *Server)) {
 	for _, kind := range []Kind{Embedded, Redis, Cluster, Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
+			if kind == Embedded && os.Getenv(skipEmbedded) != "" {
+				t.Skipf("redistest: %s is set", skipEmbedded)
+			}
 			if kind == Cluster {
 				test(t, Shared(t, kind))
 				return
@@ -163,6 +168,9 @@ func closeShared() {
 
 // requireServers is the variable with which a missing server fails a test.
 const requireServers = "SHARDEDLIST_REQUIRE_SERVERS"
+
+// skipEmbedded is the variable with which Each tests on real servers only.
+const skipEmbedded = "SHARDEDLIST_SKIP_EMBEDDED"
 
 // check ends the test if err tells that it has no server.
 func check(t testing.TB, kind Kind, err error) {
