@@ -23,7 +23,8 @@ import (
 // A pop that finds an element costs O(1).
 //
 // It returns ErrNegativeTimeout, with nothing sent, and otherwise the errors of LPop. A server that cannot serve for the moment
-// is borne with until the deadline of ctx, or for ten seconds if it has none. Each pop is done once, as that of LPop.
+// or does not answer, is borne with until the deadline of ctx, or for about ten seconds if it has none. Each pop is done once, as that of
+// LPop: what one had taken when its reply was lost comes before what the list has.
 func (l *ShardedList) BLPop(ctx context.Context, timeout time.Duration) (string, error) {
 	value, err := l.left.pop(ctx, timeout)
 	return value, l.wrap("blpop", err)
@@ -59,8 +60,9 @@ type waiters struct {
 	end  side
 
 	// Of the goroutine that serves.
-	lane  *lane
-	large bool // its last result
+	lane    *lane
+	expires time.Time // when it is too late to repeat its last operation
+	large   bool      // its last result
 
 	mu      sync.Mutex
 	waiting list.List // of *waiter, in the order they came
@@ -230,6 +232,9 @@ func (q *waiters) begin(armed bool) (round, bool) {
 	defer q.mu.Unlock()
 	if q.waiting.Len() == 0 {
 		q.serving = false
+		if q.lane.unsettled {
+			q.changeLane()
+		}
 		if q.large {
 			go q.list.forget(*q.lane)
 			q.large = false
@@ -286,29 +291,46 @@ func readTimeout(rdb redis.UniversalClient) time.Duration {
 }
 
 // take pops, after blocking if the round says so. It can return both elements and an error. Elements that an operation had
-// popped before, whose reply was lost, are marked as repeated. A round whose outcome is not known goes on until it is: elements
-// already taken must not reach callers that came later.
+// popped before, whose reply was lost, are marked as repeated. A round whose outcome is not known is gone on with in the next one,
+// as long as the server is sure to remember it: what it took stands before what there is to take.
 func (q *waiters) take(r round) (values []string, repeated bool, err error) {
+	if q.lane.unsettled && time.Now().After(q.expires) {
+		q.changeLane()
+	}
 	n := q.lane
-	n.number++
+	if !n.unsettled {
+		n.number++
+		q.expires = time.Now().Add(n.life / 2)
+	}
 	ctx := context.Background()
 	var reply any
 	if r.release == "" {
-		reply, err = q.list.repeat(ctx, deadline(ctx), n, q.list.popOperation(q.end, r.ask, waitFirst, ""))
+		reply, err = q.repeat(r.ask)
 	} else if reply, err = q.list.block(ctx, []string{q.list.keys.bell}, r.release, r.slice, n,
 		q.list.popOperation(q.end, r.ask, waitWoken, r.release)); reply == nil && !isReply(err) {
 		n.learn(true, err)
-		reply, err = q.list.repeat(ctx, deadline(ctx), n, q.list.popOperation(q.end, r.ask, waitFirst, ""))
+		reply, err = q.repeat(r.ask)
 	}
 	if reply != nil {
 		values, repeated = elements(reply)
 		q.large = isLarge(reply)
 	}
-	if n.unsettled {
-		go q.list.settleInBackground(n, q.end)
-		q.lane = q.list.newLane()
-	}
 	return values, repeated, err
+}
+
+// repeat sends the pop in flight until its outcome is known or it is time to tell those who have waited long enough.
+func (q *waiters) repeat(ask int) (any, error) {
+	giveUp := deadline(context.Background())
+	if giveUp.After(q.expires) {
+		giveUp = q.expires
+	}
+	return q.list.repeat(context.Background(), giveUp, q.lane, q.list.popOperation(q.end, ask, waitFirst, ""))
+}
+
+// changeLane leaves a pop whose outcome is not known: what it took goes back to its end.
+func (q *waiters) changeLane() {
+	go q.list.settleInBackground(q.lane, q.end)
+	q.lane = q.list.newLane()
 }
 
 // block sends the lane's operation behind a BLPOP on the bells and on the key that releases it, in one pipeline. They are not
@@ -376,6 +398,9 @@ func (q *waiters) hand(r round, values []string, shortfall error, foundEmpty boo
 	}
 	for q.leaving.Len() > 0 {
 		w := q.leaving.Remove(q.leaving.Front()).(*waiter)
+		if w.reason == redis.Nil && q.lane.unsettled {
+			w.reason = typed(f.err) // rather than look at a list from which an element is on its way
+		}
 		w.settle("", w.reason)
 	}
 	q.asked, q.members, q.release = 0, 0, ""
@@ -383,9 +408,11 @@ func (q *waiters) hand(r round, values []string, shortfall error, foundEmpty boo
 	now := time.Now()
 	for e := q.waiting.Front(); e != nil; {
 		w, next := e.Value.(*waiter), e.Next()
+		goesOn := q.lane.unsettled && (w.patient || now.Sub(w.joined) < retryFor/2)
 		w.sawEmpty = w.sawEmpty || w.member && foundEmpty
 		w.member = false
 		switch {
+		case goesOn:
 		case f.endsWait(w.patient, w.joined, now):
 			w.settle("", typed(f.err))
 			q.waiting.Remove(e)

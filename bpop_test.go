@@ -475,3 +475,49 @@ func TestNoGoroutineIsLeftBehind(t *testing.T) {
 	require.NoError(t, rdb.Close())
 	goleak.VerifyNone(t, before)
 }
+
+// A server that does not answer for longer than callers without a deadline wait: those who wait on get what was taken for them,
+// before what the list has.
+func TestElementsOnTheirWayComeFirst(t *testing.T) {
+	t.Parallel()
+	server, proxy := redistest.Start(t, redistest.Redis), redistest.NewProxy(t)
+	direct := newList(t, server.Client(t))
+	behind := server.Client(t, func(o *redis.UniversalOptions) { o.Dialer, o.ReadTimeout = proxy.Dial, 200*time.Millisecond })
+	list, err := New(behind, direct.Name())
+	require.NoError(t, err)
+	_, err = direct.RPush(t.Context(), "0", "a", "b", "c", "d")
+	require.NoError(t, err)
+	_, err = direct.LPop(t.Context()) // the server knows the script
+	require.NoError(t, err)
+
+	proxy.Set(redistest.Faults{DropReply: 1})
+	type result struct {
+		value string
+		err   error
+	}
+	patient := make(chan result, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	go func() {
+		value, err := list.BLPop(ctx, 0)
+		patient <- result{value, err}
+	}()
+	require.Eventually(t, func() bool {
+		length, err := direct.LLen(t.Context())
+		return err == nil && length == 3
+	}, time.Minute, time.Millisecond, "it is taken")
+	_, err = list.BLPop(t.Context(), 0)
+	require.Error(t, err, "a caller without a deadline hears of it")
+	length, err := direct.LLen(t.Context())
+	require.NoError(t, err)
+	assert.EqualValues(t, 3, length, "nothing more is taken before it is known")
+
+	proxy.Set(redistest.Faults{})
+	got := <-patient
+	require.NoError(t, got.err)
+	assert.Equal(t, "a", got.value)
+	assert.Equal(t, []string{"b", "c", "d"}, content(t, direct))
+	value, err := list.BLPop(t.Context(), 0)
+	require.NoError(t, err)
+	assert.Equal(t, "b", value)
+}

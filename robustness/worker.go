@@ -349,7 +349,7 @@ func judge(c call, err error, took time.Duration) (fate, string) {
 		return unknown, ""
 	case isUnexpected(err):
 		return undone, "unexpected: " + err.Error()
-	case isReply(err), !strings.HasSuffix(c.Name, "pop"):
+	case !strings.HasSuffix(c.Name, "pop"):
 		return undone, err.Error()
 	case c.Timeout > 0 && took < 400*time.Millisecond:
 		return undone, err.Error() // it heard the outcome: nothing was taken for it
