@@ -22,9 +22,9 @@ import (
 // whose time is up before any pop was sent for it looks once for itself. A goroutine of this package runs while there are any.
 // A pop that finds an element costs O(1).
 //
-// It returns ErrNegativeTimeout, with nothing sent, and otherwise the errors of LPop. A server that cannot serve for the moment
-// or does not answer, is borne with until the deadline of ctx, or for about ten seconds if it has none. Each pop is done once, as that of
-// LPop: what one had taken when its reply was lost comes before what the list has.
+// It returns ErrNegativeTimeout, with nothing sent, and otherwise the errors of LPop. A server that cannot serve for the moment,
+// or does not answer, is borne with until the deadline of ctx, or for about ten seconds if it has none. Each pop is done once,
+// as that of LPop; what one had taken when its reply was lost comes before what the list has.
 func (l *ShardedList) BLPop(ctx context.Context, timeout time.Duration) (string, error) {
 	value, err := l.left.pop(ctx, timeout)
 	return value, l.wrap("blpop", err)
