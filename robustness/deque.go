@@ -186,6 +186,17 @@ func conserved(history []record) (lost, doubled, invented []string) {
 			for _, value := range r.Call.Values {
 				pushed[value] = r.Outcome.Fate
 			}
+		case r.Call.Name == "lset" || strings.HasPrefix(r.Call.Name, "linsert"):
+			fate := r.Outcome.Fate
+			if fate == done && r.Outcome.Number < 0 {
+				fate = undone // there was no such index, or no such pivot
+			}
+			pushed[r.Call.Values[0]] = fate
+			if r.Call.Name == "lset" && fate != undone {
+				pending++ // what it put its value in place of
+			}
+		case r.Call.Name == "lrem" && r.Outcome.Fate != undone:
+			pending++ // the element that it removed, if there was one
 		case strings.HasSuffix(r.Call.Name, "pop") && r.Outcome.Fate == unknown:
 			pending += r.Call.Count // by a process that was killed
 		case strings.HasSuffix(r.Call.Name, "pop") || r.Call.Name == "lrange":

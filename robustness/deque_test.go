@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,13 @@ func TestConservation(t *testing.T) {
 
 	lost, _, _ = conserved(history(t, "1 2 - 1 rpush a", "3 - - 0 lpop", "4 5 - 0 lrange"))
 	assert.Empty(t, lost, "a killed process took it")
+
+	edits := []string{"1 2 - 2 rpush a b", "3 4 - 0 lset c", "5 6 - -2 lset x", "7 8 - 1 lrem b"}
+	lost, doubled, invented = conserved(history(t, append(edits, "9 10 c 0 lrange")...))
+	assert.Empty(t, slices.Concat(lost, doubled, invented), "a was replaced, b removed")
+	lost, _, invented = conserved(history(t, append(edits, "9 10 x 0 lrange")...))
+	assert.ElementsMatch(t, []string{"a", "b", "c"}, lost)
+	assert.Equal(t, []string{"x"}, invented)
 }
 
 func TestTheLedgerFindsWhatIsWrong(t *testing.T) {
