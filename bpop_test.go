@@ -476,6 +476,16 @@ func TestNoGoroutineIsLeftBehind(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
+// arm has a consumer wait for the list in vain, which leaves it armed. Where the consumer's time is up before it has got so far, it
+// tries again.
+func arm(t testing.TB, list *ShardedList) {
+	t.Helper()
+	for list.rdb.HGet(t.Context(), list.keys.meta, "armed").Val() != "1" {
+		_, err := list.BLPop(t.Context(), time.Millisecond)
+		require.Equal(t, redis.Nil, err)
+	}
+}
+
 // A server that does not answer for longer than callers without a deadline wait: those who wait on get what was taken for them,
 // before what the list has.
 func TestElementsOnTheirWayComeFirst(t *testing.T) {

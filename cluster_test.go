@@ -31,8 +31,7 @@ func TestErrorsChangeNothingWhileASlotMoves(t *testing.T) {
 				list := newList(t, rdb, WithCapacity(2))
 				switch setup {
 				case "armed":
-					_, err := list.BLPop(t.Context(), time.Millisecond)
-					require.Equal(t, redis.Nil, err)
+					arm(t, list)
 				case "short":
 					_, err := list.RPush(t.Context(), numbers(100, 103)...)
 					require.NoError(t, err)

@@ -201,10 +201,9 @@ func TestRenameAndCopyRing(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		for _, command := range []string{"RENAME", "COPY"} {
 			from, to := pair(t, server.Client(t), 5)
-			_, err := to.BLPop(t.Context(), time.Millisecond)
-			require.Equal(t, redis.Nil, err)
+			arm(t, to)
 			require.Zero(t, to.rdb.LLen(t.Context(), to.keys.bell).Val())
-			_, err = from.transfer(t.Context(), command, to.Name(), true)
+			_, err := from.transfer(t.Context(), command, to.Name(), true)
 			require.NoError(t, err)
 			assert.EqualValues(t, 1, to.rdb.LLen(t.Context(), to.keys.bell).Val())
 		}
