@@ -1,4 +1,4 @@
-// Command bench measures shardedlist beside its peers, on one redis-server that it starts, and writes docs/benchmarks.md:
+// Command bench measures shardedlist beside its peers, on a redis-server that it starts, and writes docs/benchmarks.md:
 //
 //	cd bench && go run .
 package main
@@ -67,12 +67,8 @@ func run(ctx context.Context, args []string) error {
 	}
 
 	b := &bench{short: *short, runs: *runs, only: matching, path: *path}
-	if b.server, err = startServer(ctx, *path); err != nil {
-		return err
-	}
-	defer b.server.stop()
 	b.report.command = command(args)
-	if err := b.report.describe(ctx, b); err != nil {
+	if err := b.onServer(ctx, (*bench).describe); err != nil {
 		return err
 	}
 	for _, section := range sections {
@@ -81,15 +77,21 @@ func run(ctx context.Context, args []string) error {
 		}
 		start := time.Now()
 		fmt.Fprintf(os.Stderr, "%s ", section.name)
-		if err := section.measure(b, ctx); err != nil {
+		if err := b.onServer(ctx, section.measure); err != nil {
 			return fmt.Errorf("%s: %w", section.name, err)
-		}
-		if err := b.server.clear(ctx); err != nil {
-			return err
 		}
 		fmt.Fprintln(os.Stderr, time.Since(start).Round(time.Second))
 	}
 	return b.report.write(*out)
+}
+
+// onServer measures on a server of its own: one that has held millions of keys is slower, and its memory in pieces.
+func (b *bench) onServer(ctx context.Context, measure func(*bench, context.Context) error) (err error) {
+	if b.server, err = startServer(ctx, b.path); err != nil {
+		return err
+	}
+	defer b.server.stop()
+	return measure(b, ctx)
 }
 
 // tick shows that something is happening.

@@ -79,7 +79,8 @@ func (t *table) row(cells ...any) {
 }
 
 // describe notes the machine and the versions of all that takes part.
-func (r *report) describe(ctx context.Context, b *bench) error {
+func (b *bench) describe(ctx context.Context) error {
+	r := &b.report
 	r.short, r.runs = b.short, b.runs
 	r.machine = fmt.Sprintf("%s, %d cores, %s/%s", processor(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
 	info, err := b.server.info(ctx, "server")
