@@ -271,6 +271,9 @@ func (c *commits) handOver(ctx context.Context, b *batch, err error) {
 			r.turn <- nil
 		}
 	}
+	if !b.lane.unsettled { // it was never sent
+		c.recall(b)
+	}
 	for _, r := range b.requests {
 		if !r.gone {
 			b.leader = r
@@ -283,6 +286,16 @@ func (c *commits) handOver(ctx context.Context, b *batch, err error) {
 		return
 	}
 	go c.settle(context.WithoutCancel(ctx), b)
+}
+
+// recall takes the requests of callers who have gone out of a batch, which is to begin anew. The lock is held.
+func (c *commits) recall(b *batch) {
+	b.expires, b.count, b.bytes = time.Time{}, 0, 0
+	b.requests = slices.DeleteFunc(b.requests, func(r *request) bool { return r.gone })
+	for _, r := range b.requests {
+		b.count, b.bytes = b.count+r.count, b.bytes+r.bytes
+	}
+	c.tighten(b.lane)
 }
 
 // settle asks for the outcome of a batch that has no callers left. If it is not to be had, the lane's next leader asks again.
@@ -316,8 +329,9 @@ func (c *commits) expire() {
 	})
 }
 
-// leave is for a caller whose ctx has ended while it waited. In the queue, it takes its request with it. In a batch, it leaves
-// it there: what it pushes may be pushed, what is popped for it goes to the others or back.
+// leave is for a caller whose ctx has ended while it waited. In the queue, it takes its request with it. In a batch, it waits a
+// moment for the outcome, as long as a round trip takes, or a caller that repeats what it takes for undone would do it twice. Then it
+// leaves the request there: what it pushes may be pushed, what is popped for it goes to the others or back.
 func (c *commits) leave(ctx context.Context, r *request) {
 	c.mu.Lock()
 	if i := slices.Index(c.queue, r); i >= 0 {
@@ -326,6 +340,17 @@ func (c *commits) leave(ctx context.Context, r *request) {
 		c.mu.Unlock()
 		return
 	}
+	c.mu.Unlock()
+
+	grace := time.NewTimer(leaveGrace)
+	defer grace.Stop()
+	select {
+	case b := <-r.turn:
+		c.lead(ctx, b)
+		return
+	case <-grace.C:
+	}
+	c.mu.Lock()
 	select {
 	case b := <-r.turn: // just now
 		c.mu.Unlock()

@@ -282,6 +282,9 @@ func mayHaveActed(err error) bool {
 	if isReply(err) || errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
 		return false
 	}
+	if err == context.Canceled || err == context.DeadlineExceeded {
+		return false // go-redis looks at the context before it sends, not after
+	}
 	var connection *net.OpError
 	return !errors.As(err, &connection) || connection.Op != "dial"
 }

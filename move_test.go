@@ -809,7 +809,7 @@ func TestMovesAndPopsAreDoneOnceOverABrokenNetwork(t *testing.T) {
 func TestElementsOfAGivenUpPopGoBack(t *testing.T) {
 	t.Parallel()
 	server, proxy := redistest.Start(t, redistest.Redis), redistest.NewProxy(t)
-	rdb := server.Client(t, through(proxy), func(o *redis.UniversalOptions) { o.ReadTimeout = 100 * time.Millisecond })
+	rdb := server.Client(t, through(proxy), func(o *redis.UniversalOptions) { o.ReadTimeout = 250 * time.Millisecond })
 	lists := newLists(t, server.Client(t), 2)
 	broken := []*ShardedList{openList(t, rdb, lists[0].Name()), openList(t, rdb, lists[1].Name())}
 	_, err := lists[1].RPush(t.Context(), numbers(0, 9)...)
@@ -820,7 +820,7 @@ func TestElementsOfAGivenUpPopGoBack(t *testing.T) {
 	require.Equal(t, redis.Nil, err)
 	for _, direction := range []string{"LEFT", "RIGHT"} {
 		proxy.Set(redistest.Faults{DropReply: 1})
-		ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
 		_, _, err = LMPop(ctx, direction, 4, broken...)
 		assert.Error(t, err)
 		assert.NotErrorIs(t, err, ErrOutcomeUnknown)

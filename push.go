@@ -31,8 +31,9 @@ const (
 // the server's own errors. An error that the server replied with, out of memory for one, changed nothing.
 //
 // It is done once: if a reply is lost, it is repeated under its number until the deadline of ctx, or for ten seconds if it has
-// none, and for thirty at the most. If it is given up before its outcome is known, the error is ErrOutcomeUnknown. Callers at the
-// same end that find a push in flight share the next one; each has a result of its own.
+// none, and for thirty at the most. If it is given up before its outcome is known, the error is ErrOutcomeUnknown; a ctx that ends
+// while a push is in flight does so only if the server does not answer for another half a second. Callers at the same end that find
+// a push in flight share the next one; each has a result of its own.
 func (l *ShardedList) LPush(ctx context.Context, values ...any) (length int64, err error) {
 	length, err = l.push(ctx, left, values)
 	return length, l.wrap("lpush", err)

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -214,4 +217,41 @@ func without(calls map[string]int, names ...string) map[string]int {
 		delete(calls, name)
 	}
 	return calls
+}
+
+// A caller whose context ends while its push is in flight hears what became of it: code that repeats a push which failed would
+// do it twice.
+func TestACancelledPushHearsItsOutcome(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t))
+		const callers, calls = 8, 300
+		var pushed, cancelled atomic.Int64
+		var group sync.WaitGroup
+		for c := range callers {
+			group.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(c), 0))
+				for range calls {
+					ctx, cancel := context.WithTimeout(context.Background(), time.Duration(random.IntN(1000))*time.Microsecond)
+					called := time.Now()
+					_, err := list.RPush(ctx, "x")
+					cancel()
+					switch {
+					case err == nil:
+						pushed.Add(1)
+					case time.Since(called) < leaveGrace: // else the machine has stalled
+						assert.ErrorIs(t, err, context.DeadlineExceeded)
+						assert.NotErrorIs(t, err, ErrOutcomeUnknown)
+						cancelled.Add(1)
+					}
+				}
+			})
+		}
+		group.Wait()
+		length, err := list.LLen(t.Context())
+		require.NoError(t, err)
+		if pushed.Load()+cancelled.Load() == callers*calls {
+			assert.Equal(t, pushed.Load(), length)
+		}
+	})
 }
