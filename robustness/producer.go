@@ -216,12 +216,13 @@ func pop(ctx context.Context, list deque, count int, blocking bool) (values []st
 // lost wake-up is made up for by somebody else.
 func isQuiet() bool { return now()/int64(time.Second)%3 == 0 }
 
-// context is one that is cancelled at any instant, if that is the fault.
+// context is one that is cancelled at any instant, if that is the fault. Otherwise a caller bears with a server that is away, as one
+// without a deadline does for ten seconds only: who gives up a pop leaves its elements to come back out of order.
 func (s queueSpec) context(random *rand.Rand) (context.Context, context.CancelFunc) {
 	if s.Cancel && random.IntN(3) == 0 {
 		return context.WithTimeout(context.Background(), time.Duration(instant(random))*time.Microsecond)
 	}
-	return context.Background(), func() {}
+	return context.WithTimeout(context.Background(), time.Minute)
 }
 
 // watchHiccups reports when a ticker was late: that long, a wake-up may have waited for this machine.
