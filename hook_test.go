@@ -59,6 +59,25 @@ func TestHookServesAllClientsOfARedisClient(t *testing.T) {
 	assert.Equal(t, "none", server.Client(t).Type(ctx, key).Val(), "nothing is at the key itself")
 }
 
+// A client that sentinels guard is served too, by the new master after a failover.
+func TestHookOnAFailoverClient(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Sentinel)
+	rdb := server.Client(t)
+	rdb.AddHook(NewHook(rdb, Match("queue:*"), WithCapacity(2)))
+	require.NoError(t, rdb.RPush(t.Context(), "queue:mail", "a", "b", "c", "d", "e").Err())
+	server.Failover(t, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	popped, err := rdb.LPop(ctx, "queue:mail").Result()
+	require.NoError(t, err)
+	assert.Equal(t, "a", popped)
+	assert.EqualValues(t, 6, rdb.RPush(ctx, "queue:mail", "f", "g").Val())
+	list, err := New(server.Client(t), "queue:mail")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"b", "c", "d", "e", "f", "g"}, content(t, list))
+}
+
 func TestHookOnARing(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

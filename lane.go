@@ -87,7 +87,9 @@ func (l *ShardedList) repeat(ctx context.Context, giveUp time.Time, n *lane, o o
 	}
 	for attempt := 0; ; attempt++ {
 		reply, err = l.once(ctx, o)
-		n.learn(!isDone(err), err)
+		if !l.unsent(err) {
+			n.learn(!isDone(err), err)
+		}
 		if isDone(err) || !n.unsettled && !isPassing(err) && (isReply(err) || attempt == maxReconnects) {
 			return reply, typed(err)
 		}
@@ -100,6 +102,12 @@ func (l *ShardedList) repeat(ctx context.Context, giveUp time.Time, n *lane, o o
 // once makes one attempt at an operation, which go-redis does not repeat.
 func (l *ShardedList) once(ctx context.Context, o operation) (any, error) {
 	return l.evaluate(ctx, o.script, o.args, true)
+}
+
+// unsent tells whether an attempt failed because the context had ended before go-redis sent anything. It can be told of a single
+// command, which go-redis does not repeat: of a pipeline, the context's error may stand for that of an attempt before.
+func (l *ShardedList) unsent(err error) bool {
+	return l.replicas == 0 && (err == context.Canceled || err == context.DeadlineExceeded)
 }
 
 // learn notes what an attempt at the lane's operation told.
@@ -281,9 +289,6 @@ func (l *ShardedList) putBack(end side, popped []string) {
 func mayHaveActed(err error) bool {
 	if isReply(err) || errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
 		return false
-	}
-	if err == context.Canceled || err == context.DeadlineExceeded {
-		return false // go-redis looks at the context before it sends, not after
 	}
 	var connection *net.OpError
 	return !errors.As(err, &connection) || connection.Op != "dial"
