@@ -26,7 +26,7 @@ var (
 	ltrimScript    = loadScript("list", "lane", "ltrim")
 	lposScript     = loadScript("list", "lpos")
 	llenScript     = loadScript("list", "llen")
-	lindexScript   = loadScript("list", "lindex")
+	lindexScript   = loadScript("lindex_one", "list", "lindex")
 	lrangeScript   = loadScript("list", "lrange")
 	lmoveScript    = loadScript("list", "lane", "lists", "ends", "lmove")
 	lmpopScript    = loadScript("list", "lane", "lists", "ends", "lmpop")

@@ -1,0 +1,27 @@
+-- Looks up an index in a list that does not expire, as most do not: in front of the helpers, whose definition alone would take
+-- the server longer. Whatever else is the case is left to lindex.lua.
+--
+-- KEYS and ARGV are those of lindex.lua. No shard is counted but the one at the end that the index counts from.
+
+do
+  local call, prefix = redis.call, string.sub(KEYS[1], 1, -5)
+  local m = call('HMGET', KEYS[1], 'layout', 'first', 'last', 'cap', 'expires')
+  local first, last, cap = tonumber(m[2]), tonumber(m[3]), tonumber(m[4])
+  if m[1] == '1' and cap and not m[5] and first <= last then
+    local index = tonumber(ARGV[1])
+    local right = index < 0
+    local near, step = right and last or first, right and -1 or 1
+    local id, offset = near, right and -1 - index or index -- from that end
+    local size = call('LLEN', prefix .. near)
+    if offset >= size then
+      id = near + step * (1 + math.floor((offset - size) / cap))
+      offset = (offset - size) % cap
+    end
+    if size > 0 and id >= first and id <= last then
+      local value = call('LINDEX', prefix .. id, right and -1 - offset or offset)
+      if value then
+        return value
+      end
+    end
+  end
+end
