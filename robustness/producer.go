@@ -42,7 +42,7 @@ type queueSpec struct {
 const (
 	maxBurst = 7
 	maxBulk  = 1000
-	backlog  = 2 * maxBulk          // in a list that is longer, producers let consumers catch up
+	backlog  = 2 * maxBulk          // in a list that is longer, producers wait for the consumers: its slot must not take minutes to move
 	blockFor = lostWakeUp * 19 / 10 // longer than it, and not than the library looks again by itself
 )
 
@@ -116,11 +116,12 @@ func (w *worker) produce(list deque, spec queueSpec, producer int) {
 		}
 		w.say(fmt.Appendf(nil, "%c %d %d %d %d %d", what, producer, next, count, now(), length))
 		next += count
-		switch {
-		case spec.Steady:
+		if spec.Steady {
 			time.Sleep(time.Millisecond)
-		case length > backlog:
+		}
+		for length > backlog && !w.stopped() {
 			time.Sleep(5 * time.Millisecond)
+			length, _ = list.LLen(context.Background()) // 0 if it fails
 		}
 	}
 }
