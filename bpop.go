@@ -62,7 +62,6 @@ type waiters struct {
 	// Of the goroutine that serves.
 	lane    *lane
 	expires time.Time // when it is too late to repeat its last operation
-	large   bool      // its last result
 
 	mu      sync.Mutex
 	waiting list.List // of *waiter, in the order they came
@@ -71,6 +70,7 @@ type waiters struct {
 	asked   int       // the elements that the pop in flight may bring
 	members int       // callers in waiting that it was sent for
 	release string    // the key that releases the pop in flight, if it is blocked and not yet released
+	tidying bool      // tidy is about to be called
 }
 
 // waiter is one blocked caller.
@@ -226,6 +226,15 @@ type round struct {
 	slice   time.Duration // how long to block
 }
 
+// tidy has the server forget a large result, if nobody waits.
+func (q *waiters) tidy() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.tidying = false; !q.serving {
+		q.list.tidy(q.lane)
+	}
+}
+
 // begin sets up the next round, or reports that nobody waits and the goroutine is to end.
 func (q *waiters) begin(armed bool) (round, bool) {
 	q.mu.Lock()
@@ -235,9 +244,9 @@ func (q *waiters) begin(armed bool) (round, bool) {
 		if q.lane.unsettled {
 			q.changeLane()
 		}
-		if q.large {
-			go q.list.forget(*q.lane)
-			q.large = false
+		if q.lane.large && !q.tidying {
+			q.tidying = true
+			time.AfterFunc(idleAfter, q.tidy)
 		}
 		return round{}, false
 	}
@@ -313,7 +322,7 @@ func (q *waiters) take(r round) (values []string, repeated bool, err error) {
 	}
 	if reply != nil {
 		values, repeated = elements(reply)
-		q.large = isLarge(reply)
+		n.large = isLarge(reply)
 	}
 	return values, repeated, err
 }

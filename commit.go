@@ -16,7 +16,7 @@ const (
 	// lanesPerKind is how many operations of one kind may be in flight at once: while the server works on one, the client can
 	// prepare the other. That pays from a queue of minQueue on; below, two small batches cost more than one.
 	lanesPerKind = 2
-	minQueue     = 64
+	minQueue     = 8
 	// maxJoined and maxJoinedBytes bound what callers join into one operation. What one caller brings may be more.
 	maxJoined      = 1024
 	maxJoinedBytes = 1 << 20
@@ -34,6 +34,8 @@ type commits struct {
 	mu      sync.Mutex
 	queue   []*request // in the order they came
 	crowded bool       // the last batch was not a lone caller's
+	forming bool       // the queue is about to go with a batch
+	tidying bool       // tidy is about to be called
 	free    []*lane
 	loose   int // lanes with an operation that a caller has given up: nothing may overtake it
 }
@@ -62,7 +64,7 @@ type request struct {
 	popped []string // the result of a pop
 	err    error
 
-	batch *batch      // that carries it; guarded by commits.mu, as is gone
+	batch *batch      // that carries it, nil once it is done; guarded by commits.mu, as is gone
 	gone  bool        // the caller has given up
 	turn  chan *batch // brings the batch that the caller is to send, or nil when its request is done
 }
@@ -124,12 +126,16 @@ func (c *commits) dispatch() {
 		b := &batch{lane: c.free[next], leader: c.queue[0], crowd: c.crowded}
 		c.free = slices.Delete(c.free, next, next+1)
 		c.fill(b, 1)
+		c.forming = true
 		b.leader.turn <- b
 	}
 }
 
 // mayBegin tells whether there is a lane for another batch.
 func (c *commits) mayBegin() bool {
+	if c.forming {
+		return false
+	}
 	if len(c.free) == lanesPerKind {
 		return true
 	}
@@ -161,6 +167,8 @@ func (c *commits) begin(b *batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fill(b, len(c.queue))
+	c.forming = false
+	c.dispatch()                                      // of a queue that was too long
 	b.joined = c.kind.join(c.list, c.end, b.requests) // now: a caller that leaves may reuse its slice
 	c.tighten(b.lane)
 	b.lane.number++
@@ -202,28 +210,48 @@ func (c *commits) send(ctx context.Context, b *batch) (any, error) {
 	return c.list.repeat(ctx, giveUp, b.lane, b.joined)
 }
 
-// finish tells the callers of a batch that their requests are done, and frees the lane. It returns elements that no caller is
-// there to take.
+// finish frees the lane of a batch, and tells the callers that their requests are done: once the lock is free, for which all
+// that are woken are about to come. It returns elements that no caller is there to take.
 func (c *commits) finish(b *batch, reply any, err error) (surplus []string) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if isDone(err) {
 		surplus = c.kind.share(b.requests, reply)
 	}
-	if isLarge(reply) && len(c.queue) == 0 {
-		go c.list.forget(*b.lane)
+	if b.lane.large = isLarge(reply); b.lane.large && !c.tidying {
+		c.tidying = true
+		time.AfterFunc(idleAfter, c.tidy)
 	}
+	crowd := len(b.requests) > 1
+	waiting := b.requests[:0]
 	for _, r := range b.requests {
 		if r.gone {
 			continue
 		}
-		if r.err = err; r != b.leader {
-			r.turn <- nil
+		if r.err, r.batch = err, nil; r != b.leader {
+			waiting = append(waiting, r)
 		}
 	}
-	c.crowded = len(b.requests)+len(c.queue) > 1
+	if len(waiting) > 0 {
+		c.mu.Unlock()
+		for _, r := range waiting {
+			r.turn <- nil
+		}
+		c.mu.Lock()
+	}
+	c.crowded = crowd || len(c.queue) > 1
 	c.retire(b)
+	c.mu.Unlock()
 	return surplus
+}
+
+// tidy has the server forget the large results of lanes that are idle. The others see to theirs when they are done.
+func (c *commits) tidy() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tidying = false
+	for _, n := range c.free {
+		c.list.tidy(n)
+	}
 }
 
 // abandon notes that the caller of a request in flight has gone.
@@ -258,6 +286,7 @@ func (c *commits) retire(b *batch) {
 func (c *commits) handOver(ctx context.Context, b *batch, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.forming = false
 	now, late := time.Now(), b.leader
 	if !b.expires.IsZero() && b.lane.unsettled && c.kind.lost != nil {
 		err = fmt.Errorf("%w: %w", c.kind.lost, err)
@@ -351,6 +380,11 @@ func (c *commits) leave(ctx context.Context, r *request) {
 	case <-grace.C:
 	}
 	c.mu.Lock()
+	if r.batch == nil { // just now, and it is about to be told
+		c.mu.Unlock()
+		<-r.turn
+		return
+	}
 	select {
 	case b := <-r.turn: // just now
 		c.mu.Unlock()

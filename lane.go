@@ -20,8 +20,10 @@ const (
 	settleFor = recordLife / 2
 	// maxReconnects is how often a connection is tried again, before an operation that was never sent fails.
 	maxReconnects = 3
-	// largeResult is the size of a result, in bytes, that the server is asked to forget when the lane goes idle.
+	// largeResult is the size of a result, in bytes, that the server is asked to forget when the lane has been idle for about
+	// idleAfter: a lane in use overwrites it soon enough.
 	largeResult = 4 << 10
+	idleAfter   = 100 * time.Millisecond
 )
 
 // A lane is one client's stream of operations of one kind on one list, one at a time. Each has a number, under which the
@@ -33,6 +35,7 @@ type lane struct {
 	number    int64         // of the operation in flight, or of the last one
 	unsettled bool          // the outcome of that operation is not known
 	loose     bool          // a caller has given it up; guarded by commits.mu
+	large     bool          // the server remembers a large result
 }
 
 func (l *ShardedList) newLane() *lane {
@@ -239,6 +242,14 @@ func (l *ShardedList) settleEdit(g givenUp) {
 		go g.op.giveBack(reply) // which may take until there is memory; others wait to be settled
 	}
 	l.lanes.Put(g.lane)
+}
+
+// tidy has the server forget a large result. Nobody else uses the lane meanwhile.
+func (l *ShardedList) tidy(n *lane) {
+	if n.large && !n.unsettled {
+		n.large = false
+		go l.forget(*n)
+	}
 }
 
 // forget drops the result of the lane's last operation, which the client has, from its record. If it fails, the record expires.
