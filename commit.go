@@ -34,7 +34,7 @@ type commits struct {
 	mu      sync.Mutex
 	queue   []*request // in the order they came
 	crowded bool       // the last batch was not a lone caller's
-	forming bool       // the queue is about to go with a batch
+	forming *batch     // with which the queue is about to go
 	tidying bool       // tidy is about to be called
 	free    []*lane
 	loose   int // lanes with an operation that a caller has given up: nothing may overtake it
@@ -126,14 +126,14 @@ func (c *commits) dispatch() {
 		b := &batch{lane: c.free[next], leader: c.queue[0], crowd: c.crowded}
 		c.free = slices.Delete(c.free, next, next+1)
 		c.fill(b, 1)
-		c.forming = true
+		c.forming = b
 		b.leader.turn <- b
 	}
 }
 
 // mayBegin tells whether there is a lane for another batch.
 func (c *commits) mayBegin() bool {
-	if c.forming {
+	if c.forming != nil {
 		return false
 	}
 	if len(c.free) == lanesPerKind {
@@ -167,12 +167,12 @@ func (c *commits) begin(b *batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fill(b, len(c.queue))
-	c.forming = false
-	c.dispatch()                                      // of a queue that was too long
 	b.joined = c.kind.join(c.list, c.end, b.requests) // now: a caller that leaves may reuse its slice
 	c.tighten(b.lane)
 	b.lane.number++
 	b.expires = time.Now().Add(b.lane.life / 2)
+	c.formed(b)
+	c.dispatch() // what was too much for one batch
 }
 
 // lead sends a batch, if there is one: a caller whose request is done gets none.
@@ -221,7 +221,7 @@ func (c *commits) finish(b *batch, reply any, err error) (surplus []string) {
 		c.tidying = true
 		time.AfterFunc(idleAfter, c.tidy)
 	}
-	crowd := len(b.requests) > 1
+	size := len(b.requests)
 	waiting := b.requests[:0]
 	for _, r := range b.requests {
 		if r.gone {
@@ -238,7 +238,7 @@ func (c *commits) finish(b *batch, reply any, err error) (surplus []string) {
 		}
 		c.mu.Lock()
 	}
-	c.crowded = crowd || len(c.queue) > 1
+	c.crowded = size+len(c.queue) > 1
 	c.retire(b)
 	c.mu.Unlock()
 	return surplus
@@ -271,8 +271,16 @@ func (c *commits) tighten(n *lane) {
 	}
 }
 
+// formed notes that the queue is not to wait for that batch.
+func (c *commits) formed(b *batch) {
+	if c.forming == b {
+		c.forming = nil
+	}
+}
+
 // retire frees the lane of a batch that is over.
 func (c *commits) retire(b *batch) {
+	c.formed(b)
 	if !b.lane.unsettled {
 		c.tighten(b.lane)
 	}
@@ -286,7 +294,7 @@ func (c *commits) retire(b *batch) {
 func (c *commits) handOver(ctx context.Context, b *batch, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forming = false
+	c.formed(b)
 	now, late := time.Now(), b.leader
 	if !b.expires.IsZero() && b.lane.unsettled && c.kind.lost != nil {
 		err = fmt.Errorf("%w: %w", c.kind.lost, err)

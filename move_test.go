@@ -870,14 +870,7 @@ func TestLargeResultsOfMovesAreForgotten(t *testing.T) {
 		_, values, err := LMPop(t.Context(), "LEFT", 2000, lists[1], lists[0])
 		require.NoError(t, err)
 		assert.Equal(t, words(numbers(500, 2500)), values)
-		require.Eventually(t, func() bool {
-			for _, node := range nodesOf(t, lists[0]) {
-				if kept := node.Keys(t.Context(), lists[0].keys.glob()+"*:popped").Val(); len(kept) > 0 {
-					return false
-				}
-			}
-			return true
-		}, 10*time.Second, time.Millisecond)
+		awaitForgotten(t, lists[0])
 	})
 }
 

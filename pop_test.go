@@ -2,7 +2,10 @@ package shardedlist
 
 import (
 	"context"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -88,4 +91,47 @@ func TestBothEndsOverAndOver(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A large result does not stay on the server until its record expires, whoever popped it.
+func TestLargeResultsOfPopsAreForgotten(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t), WithCapacity(100))
+		_, err := list.RPush(t.Context(), numbers(0, 3000)...)
+		require.NoError(t, err)
+		popped, err := list.LPopCount(t.Context(), 3000)
+		require.NoError(t, err)
+		assert.Equal(t, words(numbers(0, 3000)), popped)
+		awaitForgotten(t, list)
+
+		var consumers sync.WaitGroup
+		for range 20 {
+			consumers.Go(func() {
+				_, err := list.BLPop(t.Context(), 0)
+				assert.NoError(t, err)
+			})
+		}
+		require.Eventually(t, func() bool { return list.left.count() == 20 }, 10*time.Second, time.Millisecond)
+		large := make([]any, 20)
+		for i := range large {
+			large[i] = strings.Repeat("x", largeResult)
+		}
+		_, err = list.RPush(t.Context(), large...)
+		require.NoError(t, err)
+		consumers.Wait()
+		awaitForgotten(t, list)
+	})
+}
+
+// awaitForgotten waits until no result of several elements is left beside the list.
+func awaitForgotten(t *testing.T, list *ShardedList) {
+	require.Eventually(t, func() bool {
+		for _, node := range nodesOf(t, list) {
+			if len(node.Keys(t.Context(), list.keys.glob()+"*:popped").Val()) > 0 {
+				return false
+			}
+		}
+		return true
+	}, 10*time.Second, time.Millisecond)
 }
