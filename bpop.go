@@ -322,7 +322,7 @@ func (q *waiters) take(r round) (values []string, repeated bool, err error) {
 	}
 	if reply != nil {
 		values, repeated = elements(reply)
-		n.large = isLarge(reply)
+		n.large = n.large || isLarge(reply)
 	}
 	return values, repeated, err
 }

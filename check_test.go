@@ -114,6 +114,29 @@ func TestAnOverfullShardIsAnError(t *testing.T) {
 	})
 }
 
+// So must a look-up that starts from meta alone.
+func TestAMetaThatIsBrokenIsAnError(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		for _, field := range []string{"first", "last", "cap"} {
+			list, err := New(rdb, uniqueName(t)+field, WithCapacity(2))
+			require.NoError(t, err)
+			_, err = list.RPush(t.Context(), "a", "b", "c")
+			require.NoError(t, err)
+			require.NoError(t, rdb.HDel(t.Context(), list.keys.meta, field).Err())
+			for name, call := range map[string]func() error{
+				"lindex": func() error { _, err := list.LIndex(t.Context(), 0); return err },
+				"lrange": func() error { _, err := list.LRange(t.Context(), 0, 0); return err },
+				"rpush":  func() error { _, err := list.RPush(t.Context(), "d"); return err },
+				"lpop":   func() error { _, err := list.LPop(t.Context()); return err },
+			} {
+				assert.ErrorIs(t, call(), ErrBroken, "%s without %s", name, field)
+			}
+		}
+	})
+}
+
 // Even a broken list can be deleted.
 func TestDelOfABrokenList(t *testing.T) {
 	t.Parallel()

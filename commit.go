@@ -166,9 +166,11 @@ func (c *commits) begin(b *batch) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.fill(b, len(c.queue))
+	c.recall(b)
+	if c.loose == 0 {
+		c.fill(b, len(c.queue))
+	}
 	b.joined = c.kind.join(c.list, c.end, b.requests) // now: a caller that leaves may reuse its slice
-	c.tighten(b.lane)
 	b.lane.number++
 	b.expires = time.Now().Add(b.lane.life / 2)
 	c.formed(b)
@@ -217,10 +219,7 @@ func (c *commits) finish(b *batch, reply any, err error) (surplus []string) {
 	if isDone(err) {
 		surplus = c.kind.share(b.requests, reply)
 	}
-	if b.lane.large = isLarge(reply); b.lane.large && !c.tidying {
-		c.tidying = true
-		time.AfterFunc(idleAfter, c.tidy)
-	}
+	b.lane.large = b.lane.large || isLarge(reply)
 	size := len(b.requests)
 	waiting := b.requests[:0]
 	for _, r := range b.requests {
@@ -244,7 +243,7 @@ func (c *commits) finish(b *batch, reply any, err error) (surplus []string) {
 	return surplus
 }
 
-// tidy has the server forget the large results of lanes that are idle. The others see to theirs when they are done.
+// tidy has the server forget the large results of lanes that are idle. The others' turn comes when they are free.
 func (c *commits) tidy() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -283,6 +282,10 @@ func (c *commits) retire(b *batch) {
 	c.formed(b)
 	if !b.lane.unsettled {
 		c.tighten(b.lane)
+	}
+	if b.lane.large && !c.tidying {
+		c.tidying = true
+		time.AfterFunc(idleAfter, c.tidy)
 	}
 	c.free = append(c.free, b.lane)
 	c.dispatch()
@@ -325,7 +328,7 @@ func (c *commits) handOver(ctx context.Context, b *batch, err error) {
 	go c.settle(context.WithoutCancel(ctx), b)
 }
 
-// recall takes the requests of callers who have gone out of a batch, which is to begin anew. The lock is held.
+// recall takes the requests of callers who have gone out of a batch that was not sent. The lock is held.
 func (c *commits) recall(b *batch) {
 	b.expires, b.count, b.bytes = time.Time{}, 0, 0
 	b.requests = slices.DeleteFunc(b.requests, func(r *request) bool { return r.gone })

@@ -20,8 +20,8 @@ const (
 	settleFor = recordLife / 2
 	// maxReconnects is how often a connection is tried again, before an operation that was never sent fails.
 	maxReconnects = 3
-	// largeResult is the size of a result, in bytes, that the server is asked to forget when the lane has been idle for about
-	// idleAfter: a lane in use overwrites it soon enough.
+	// largeResult is the size of a result, in bytes, that the server is asked to forget, if it still has it, once the lane is idle
+	// and idleAfter has passed: not between any two operations of a busy lane.
 	largeResult = 4 << 10
 	idleAfter   = 100 * time.Millisecond
 )
@@ -35,7 +35,7 @@ type lane struct {
 	number    int64         // of the operation in flight, or of the last one
 	unsettled bool          // the outcome of that operation is not known
 	loose     bool          // a caller has given it up; guarded by commits.mu
-	large     bool          // the server remembers a large result
+	large     bool          // the server may have a large result
 }
 
 func (l *ShardedList) newLane() *lane {

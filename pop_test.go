@@ -103,6 +103,8 @@ func TestLargeResultsOfPopsAreForgotten(t *testing.T) {
 		popped, err := list.LPopCount(t.Context(), 3000)
 		require.NoError(t, err)
 		assert.Equal(t, words(numbers(0, 3000)), popped)
+		_, err = list.LPop(t.Context()) // which does not make it small
+		assert.Equal(t, redis.Nil, err)
 		awaitForgotten(t, list)
 
 		var consumers sync.WaitGroup

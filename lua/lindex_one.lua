@@ -7,7 +7,7 @@ do
   local call, prefix = redis.call, string.sub(KEYS[1], 1, -5)
   local m = call('HMGET', KEYS[1], 'layout', 'first', 'last', 'cap', 'expires')
   local first, last, cap = tonumber(m[2]), tonumber(m[3]), tonumber(m[4])
-  if m[1] == '1' and cap and not m[5] and first <= last then
+  if m[1] == '1' and first and last and cap and cap > 0 and not m[5] and first <= last then
     local index = tonumber(ARGV[1])
     local right = index < 0
     local near, step = right and last or first, right and -1 or 1

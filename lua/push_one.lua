@@ -8,7 +8,7 @@ if #ARGV == 6 then
   local record = ARGV[1] ~= '' and prefix .. 'op:' .. ARGV[1]
   local m = call('HMGET', KEYS[1], 'layout', 'first', 'last', 'cap', 'lo', 'expires')
   local first, last, cap = tonumber(m[2]), tonumber(m[3]), tonumber(m[4])
-  local plain = m[1] == '1' and cap and not m[5] and not m[6] and first <= last
+  local plain = m[1] == '1' and cap and first and last and not m[5] and not m[6] and first <= last
   if plain and record then
     local before = call('GET', record)
     plain = before and tonumber(string.match(before, '^%d+')) < tonumber(ARGV[2])
