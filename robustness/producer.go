@@ -118,6 +118,7 @@ func (w *worker) produce(list deque, spec queueSpec, producer int) {
 		next += count
 		if spec.Steady {
 			time.Sleep(time.Millisecond)
+			continue
 		}
 		for length > backlog && !w.stopped() {
 			time.Sleep(5 * time.Millisecond)
