@@ -32,7 +32,8 @@ moves about. All calls are recorded, with their times by the machine's one monot
 - For the second half of the time a *queue* runs: producers at one end, consumers at the other, with calls that move one element,
   a few, or up to a thousand (seven where clients are killed). Each element has to come out once, or to be there at the end, each producer's in order.
 - *Calls* are those of rounds, and those of queues that moved something; *elements* are what came out of queues.
-- *Time* includes the checks at the end, and that several rows may have been tried at the same time (-parallel).
+- *Time* includes the checks at the end, and that several rows may have been tried at the same time (-parallel). With -join, what a
+  run has not tried comes from the runs before it; ` + "`-each 10m -parallel 4 -faults all -seed 1`" + ` tries all.
 - *Wait* is the longest that a consumer was blocked while the list had the element that it then got.
 - *Faults* are strikes and broken connections, and for cancel the contexts with a deadline of up to 5 ms.
 - In crash, replicas, split and minority there are no rounds, and the wait is not measured. In links, split and minority each node of the
