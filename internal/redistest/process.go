@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -28,6 +29,10 @@ type process struct {
 	argv []string
 	dir  string
 	addr string
+
+	// release gives the port back. Until then no other server gets it, even while
+	// this one is down.
+	release func()
 
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when cmd has ended
@@ -54,7 +59,7 @@ func startProcess(ctx context.Context, seat Seat, binary string, args, config []
 	if err != nil {
 		return nil, err
 	}
-	err = withPort(func(port int) error {
+	release, err := withPort(func(port int) error {
 		lines := slices.Concat([]string{fmt.Sprint("port ", port)}, seat.config(), defaults, config)
 		argv := slices.Concat(seat.Via, []string{path, "redis.conf"}, args)
 		if p, err = newProcess(argv, seat.addr(port), lines); err != nil {
@@ -65,7 +70,11 @@ func startProcess(ctx context.Context, seat Seat, binary string, args, config []
 		}
 		return err
 	})
-	return p, err
+	if err != nil {
+		return nil, err
+	}
+	p.release = release
+	return p, nil
 }
 
 // defaultConfig returns the directives that every server starts from.
@@ -215,6 +224,9 @@ func (p *process) close() {
 	}
 	_ = p.client.Close()
 	_ = os.RemoveAll(p.dir)
+	if p.release != nil {
+		p.release()
+	}
 }
 
 func (p *process) log() string { return filepath.Join(p.dir, "server.log") }
@@ -230,35 +242,43 @@ func (p *process) logTail() string {
 }
 
 // withPort calls listen with a free port, and with another if that is taken
-// before it can listen there.
-func withPort(listen func(port int) error) error {
+// before it can listen there. The port is the caller's until it is released.
+func withPort(listen func(port int) error) (release func(), err error) {
 	for attempt := 0; ; attempt++ {
-		port, err := freePort()
+		port, claim, err := claimPort()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		err = listen(port)
+		if err = listen(port); err == nil {
+			return func() { _ = claim.Close() }, nil
+		}
+		_ = claim.Close()
 		if attempt == 9 || !errors.Is(err, syscall.EADDRINUSE) {
-			return err
+			return nil, err
 		}
 	}
 }
 
-// freePort returns a port that is free, and that a cluster node can have: it
+// claimPort returns a port that is free, and that a cluster node can have: it
 // takes the port 10000 above for itself as well.
 //
 // Both are below those that systems give to outgoing connections, or one of
-// these might take the port of a killed server before it starts again.
-func freePort() (int, error) {
-	const lowest, highest, bus = 11000, 21999, 10000
-	var err error
+// these might take the port of a killed server before it starts again. Nor may
+// another server of these tests, in whatever process: a claim is the UDP port of
+// that number, which no server uses.
+func claimPort() (port int, claim io.Closer, err error) {
+	const lowest, highest, bus = 11000, 20999, 10000
 	for range 100 {
-		port := lowest + rand.IntN(highest-lowest+1)
-		if err = errors.Join(tryPort(port), tryPort(port+bus)); err == nil {
-			return port, nil
+		port = lowest + rand.IntN(highest-lowest+1)
+		if claim, err = net.ListenPacket("udp", loopback(port)); err != nil {
+			continue
 		}
+		if err = errors.Join(tryPort(port), tryPort(port+bus)); err == nil {
+			return port, claim, nil
+		}
+		_ = claim.Close()
 	}
-	return 0, fmt.Errorf("no free port: %w", err)
+	return 0, nil, fmt.Errorf("no free port: %w", err)
 }
 
 func tryPort(port int) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -134,7 +135,7 @@ func TestPortTaken(t *testing.T) {
 func TestWithPort(t *testing.T) {
 	t.Parallel()
 	ports := map[int]bool{}
-	err := withPort(func(port int) error {
+	release, err := withPort(func(port int) error {
 		if ports[port] = true; len(ports) < 3 {
 			return fmt.Errorf("no luck: %w", syscall.EADDRINUSE)
 		}
@@ -142,9 +143,36 @@ func TestWithPort(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Len(t, ports, 3)
+	release()
 
 	failure := errors.New("something else")
-	require.ErrorIs(t, withPort(func(int) error { return failure }), failure)
+	_, err = withPort(func(int) error { return failure })
+	require.ErrorIs(t, err, failure)
+}
+
+// TestPortOfAKilledServer has a server go down: nobody may claim its port until
+// it is closed.
+func TestPortOfAKilledServer(t *testing.T) {
+	t.Parallel()
+	claim := func(addr string) error {
+		claim, err := net.ListenPacket("udp", addr)
+		if err != nil {
+			return err
+		}
+		return claim.Close()
+	}
+	for _, kind := range []Kind{Embedded, Redis} {
+		var addr string
+		ran := t.Run(string(kind), func(t *testing.T) {
+			server := Start(t, kind)
+			addr = server.Addr()
+			server.Kill()
+			require.ErrorIs(t, claim(addr), syscall.EADDRINUSE)
+		})
+		if ran && addr != "" { // it is installed
+			require.NoError(t, claim(addr))
+		}
+	}
 }
 
 func TestRestart(t *testing.T) {

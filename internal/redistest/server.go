@@ -23,6 +23,7 @@ type Server struct {
 	seats []Seat // of the first processes
 
 	embedded  *miniredis.Miniredis // of Embedded only
+	release   func()               // gives its port back
 	stopClock func()               // of the shared one of those
 	processes []*process           // of all others
 
@@ -216,10 +217,12 @@ func (s *Server) openEmbedded(config []string) error {
 		return fmt.Errorf("it has no configuration, but is given %q", config)
 	}
 	s.embedded = miniredis.NewMiniRedis()
-	return withPort(func(port int) error {
+	var err error
+	s.release, err = withPort(func(port int) error {
 		s.addrs = []string{loopback(port)}
 		return s.embedded.StartAddr(s.Addr())
 	})
+	return err
 }
 
 // run adds a process to the server.
@@ -276,6 +279,9 @@ func (s *Server) close() {
 	}
 	if s.embedded != nil {
 		s.embedded.Close()
+	}
+	if s.release != nil {
+		s.release()
 	}
 	for _, p := range s.processes {
 		p.close()
