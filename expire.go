@@ -112,7 +112,7 @@ const (
 	expiryIn    = "in"
 	expiryAt    = "at"
 	expiryNever = "never"
-	expiryTend  = "tend"
+	expiryTend  = "continue"
 )
 
 // What expire.lua and transfer.lua reply.

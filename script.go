@@ -2,43 +2,41 @@ package shardedlist
 
 import (
 	"context"
-	"embed"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/internal/lua"
 )
 
-//go:embed lua/*.lua
-var luaFiles embed.FS
-
-// The scripts, one an operation, with the shared helpers of list.lua in front.
+// The scripts, one an operation.
 var (
-	pushScript     = loadScript("push_one", "list", "lane", "push")
-	popScript      = loadScript("pop_one", "list", "lane", "pop")
-	settleScript   = loadScript("list", "lane", "settle")
-	forgetScript   = loadScript("list", "lane", "forget")
-	lsetScript     = loadScript("list", "lane", "lset")
-	linsertScript  = loadScript("list", "lane", "linsert")
-	lremScript     = loadScript("list", "lane", "lrem")
-	ltrimScript    = loadScript("list", "lane", "ltrim")
-	lposScript     = loadScript("list", "lpos")
-	llenScript     = loadScript("list", "llen")
-	lindexScript   = loadScript("lindex_one", "list", "lindex")
-	lrangeScript   = loadScript("list", "lrange")
-	lmoveScript    = loadScript("list", "lane", "lists", "ends", "lmove")
-	lmpopScript    = loadScript("list", "lane", "lists", "ends", "lmpop")
-	transferScript = loadScript("list", "lane", "lists", "transfer")
-	expireScript   = loadScript("list", "lane", "expire")
-	ttlScript      = loadScript("list", "ttl")
-	scanScript     = loadScript("list", "scan")
-	delScript      = loadScript("list", "del")
-	sweepScript    = loadScript("list", "sweep")
-	objectScript   = loadScript("list", "object")
-	infoScript     = loadScript("list", "info")
-	checkScript    = loadScript("list", "check")
+	pushScript     = loadScript("push")
+	popScript      = loadScript("pop")
+	settleScript   = loadScript("resolve")
+	forgetScript   = loadScript("forget")
+	lsetScript     = loadScript("lset")
+	linsertScript  = loadScript("linsert")
+	lremScript     = loadScript("lrem")
+	ltrimScript    = loadScript("ltrim")
+	lposScript     = loadScript("lpos")
+	llenScript     = loadScript("llen")
+	lindexScript   = loadScript("lindex")
+	lrangeScript   = loadScript("lrange")
+	lmoveScript    = loadScript("lmove")
+	lmpopScript    = loadScript("lmpop")
+	transferScript = loadScript("transfer")
+	expireScript   = loadScript("expire")
+	ttlScript      = loadScript("ttl")
+	scanScript     = loadScript("scan")
+	delScript      = loadScript("del")
+	sweepScript    = loadScript("sweep")
+	objectScript   = loadScript("object")
+	infoScript     = loadScript("info")
+	checkScript    = loadScript("check")
 
 	releaseScript = loadScript("release")
 )
@@ -50,16 +48,9 @@ type script struct {
 	lane   bool // it is an operation, which goes through a lane
 }
 
-func loadScript(names ...string) *script {
-	var source strings.Builder
-	for _, name := range names {
-		text, err := luaFiles.ReadFile("lua/" + name + ".lua")
-		if err != nil {
-			panic(err) // the file is part of this package
-		}
-		source.Write(text)
-	}
-	return &script{redis.NewScript(source.String()), source.String(), slices.Contains(names, "lane")}
+func loadScript(name string) *script {
+	source := lua.Source(name)
+	return &script{redis.NewScript(source), source, lua.Requires(name, "shared/session")}
 }
 
 // retryFor bounds how long an operation whose context has no deadline is repeated while the server says that it cannot

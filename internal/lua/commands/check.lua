@@ -1,0 +1,104 @@
+-- Checks the invariants of the list. Each call handles a bounded number of shards.
+--
+-- requires: shared/list shared/bell
+--
+-- KEYS  1 meta
+-- ARGV  1 the id of the shard to start at, '' in the first call, 2… ids that no shard should have
+-- Reply the id to continue at ('' at the end), then the breaches in words. If a shard may be on another node, the reply is an
+--       error that the caller retries
+-- Cost  O(1): at most STEP shards.
+
+local STEP = 1000
+local list, problem = open('reading')
+if problem then
+  return problem
+end
+local reply = { '' }
+local function breach(...)
+  reply[#reply + 1] = table.concat({ ... })
+end
+
+-- size_of returns the length of the list at a key, or nil and whether the key may be on another node. If it is not, the key
+-- holds something else.
+local function size_of(key)
+  local size = redis.pcall('LLEN', key)
+  if type(size) == 'table' then
+    return nil, not string.find(size.err, 'WRONGTYPE', 1, true) and is_moving(size)
+  elseif size == 0 and is_away(key) then
+    return nil, true
+  end
+  return size
+end
+
+for i = 2, #ARGV do
+  local id = tonumber(ARGV[i])
+  local live = id >= list.first and id <= list.last
+  local unswept = list.lo and id >= list.lo and id <= list.hi
+  if not live and not unswept and redis.call('EXISTS', PREFIX .. id) == 1 then
+    breach('shard ', id, ' exists outside ', list.first, '..', list.last)
+  end
+end
+
+local bell, bell_away = size_of(BELL)
+if not bell and not bell_away then
+  breach('the bell is not a list')
+elseif bell and bell > 1 then
+  breach('the bell holds ', bell, ' dummies')
+elseif bell == 1 and redis.call('PTTL', BELL) < 0 then
+  breach('the bell never expires')
+end
+
+local meta_ttl = redis.call('PTTL', META)
+if is_empty(list) then
+  if list.first ~= list.last + 1 then
+    breach('first ', list.first, ' is beyond last ', list.last)
+  end
+  if meta_ttl == -1 and not list.lo then
+    breach('the meta of an empty list never expires')
+  end
+  if list.expires then
+    breach('an empty list is to expire')
+  end
+  return reply
+end
+local expiry = redis.call('HMGET', META, 'ttl', 'walk')
+local all_expire = expiry[1] and not expiry[2]
+if (expiry[1] or expiry[2]) and not list.expires then
+  breach('the shards are to expire, the list is not')
+end
+if meta_ttl >= 0 and not all_expire then
+  breach('the meta of a list with elements expires')
+end
+if list.armed then
+  breach('a list with elements is armed')
+end
+
+local from = math.max(tonumber(ARGV[1]) or list.first, list.first)
+local to = math.min(from + STEP - 1, list.last)
+for id = from, to do
+  local size, away = size_of(PREFIX .. id)
+  local at_end = id == list.first or id == list.last
+  if away then
+    return missing(id)
+  elseif not size then
+    breach('shard ', id, ' is not a list')
+  elseif size == 0 then
+    breach('shard ', id, ' is missing')
+  elseif size > list.cap or (size < list.cap and not at_end) then
+    breach('shard ', id, ' holds ', size, ' elements, the capacity is ', list.cap)
+  end
+  local left = redis.call('PTTL', PREFIX .. id)
+  if left >= 0 and not list.expires then
+    breach('shard ', id, ' expires, the list does not')
+  elseif left >= 0 and list.now + left <= math.min(list.expires, 2 ^ 53) then
+    breach('shard ', id, ' expires before the list')
+  elseif left == -1 and all_expire then
+    breach('shard ', id, ' never expires, the list does')
+  elseif meta_ttl >= 0 and left > meta_ttl then
+    breach('shard ', id, ' expires after meta')
+  end
+end
+if to < list.last then
+  reply[1] = tostring(to + 1)
+end
+return reply

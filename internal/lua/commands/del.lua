@@ -1,0 +1,22 @@
+-- Deletes the list, as DEL does.
+--
+-- requires: shared/sweep shared/discard
+--
+-- KEYS  1 meta
+-- ARGV  none
+-- Reply 1 if the list had elements, else 0; then 1 if shards are still to be swept, else 0
+-- Cost  O(1): the pointers leave all shards at once, and the sweep that unlinks them is bounded.
+--
+-- Safe because it reads the end shards before the first write, HDEL, which OOM allows. Meta keeps the range of ids that are
+-- still to be swept, and every later operation that writes continues the sweep.
+
+local list, problem = open()
+if problem then
+  return problem
+end
+if is_empty(list) then
+  sweep(list)
+  return { 0, list.lo and 1 or 0 }
+end
+discard(list)
+return { 1, list.lo and 1 or 0 }

@@ -1,0 +1,18 @@
+-- Drops the result from a dedup record once the client has it, so that a large one does not stay until the record expires.
+--
+-- requires: shared/session
+--
+-- KEYS  1 meta
+-- ARGV  1 to 3 see shared/session.lua
+-- Reply 1 if the result was dropped, 0 if the session has gone on
+-- Cost  O(1).
+--
+-- Safe because the sequence number stays: late copies of the operation still do nothing. They find an empty result, which
+-- nobody reads.
+
+if not replay() then
+  return 0
+end
+redis.call('UNLINK', POPPED)
+save_result('')
+return 1

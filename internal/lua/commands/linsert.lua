@@ -1,0 +1,78 @@
+-- Inserts a value before or after the leftmost element that equals a pivot, as LINSERT does.
+--
+-- requires: shared/session shared/length shared/sweep shared/put
+--
+-- KEYS  1 meta
+-- ARGV  1 to 3 see shared/session.lua, 4 'before' or 'after' in any case, 5 the pivot, 6 the value
+-- Reply the length of the list, -1 if there is no pivot, or 0 if there is no list. An error changes nothing
+-- Cost  O(elements up to the pivot), two calls a shard; then three calls for each shard from there to the nearer end.
+--
+-- The shard of the pivot is then one over its capacity. It moves an element to its neighbour, and so on to the nearer end.
+--
+-- Safe because it reads every shard on the way before the first write, and because that write (LINSERT) may grow the data
+-- set: OOM refuses it with nothing changed. No shard is without elements in between: while its slot moves, a deleted key cannot
+-- be created again.
+
+local list, problem = open('growing')
+if problem then
+  return problem
+end
+local done, failure = replay()
+if done or failure then
+  return tonumber(done) or failure
+end
+local where, pivot, value = string.lower(ARGV[4]), ARGV[5], ARGV[6]
+if where ~= 'before' and where ~= 'after' then
+  return save_error('ERR syntax error')
+end
+local head, tail, length = measure(list)
+if not head then
+  return tail
+end
+
+-- Read: where the pivot is, and the shards that move an element.
+local size
+local id = list.first
+while id <= list.last and not redis.call('LPOS', PREFIX .. id, pivot) do
+  size, problem = shard_length(id)
+  if not size then
+    return problem
+  end
+  id = id + 1
+end
+if id > list.last then
+  local result = length == 0 and 0 or -1
+  sweep(list)
+  save_result(result)
+  return result
+end
+local left = id - list.first < list.last - id
+local step, stop = left and -1 or 1, left and list.first or list.last
+for on_the_way = id + step, stop, step do
+  size, problem = shard_length(on_the_way)
+  if not size then
+    return problem
+  end
+end
+local room, plan = plan_put(list, left, left and head or tail, 1)
+if not room then
+  return plan
+end
+if plan then
+  stop = stop + step
+end
+
+-- Write: the value, the elements that move, then the pointers.
+redis.call('LINSERT', PREFIX .. id, where, pivot, value)
+for from = id, stop - step, step do
+  local element = redis.call(left and 'LPOP' or 'RPOP', PREFIX .. from)
+  redis.call(left and 'RPUSH' or 'LPUSH', PREFIX .. (from + step), element)
+end
+if plan then
+  claim_shard(stop, plan[1], not left, plan.ttl)
+  list[left and 'first' or 'last'] = stop
+  save_pointers(list)
+end
+sweep(list)
+save_result(length + 1)
+return length + 1

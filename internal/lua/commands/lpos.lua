@@ -1,0 +1,58 @@
+-- Returns the indices of elements that equal a value, as LPOS does.
+--
+-- requires: shared/length
+--
+-- KEYS  1 meta
+-- ARGV  1 the value, 2… the options, as LPOS takes them
+-- Reply the index, or nil if there is none; with COUNT, an array of indices
+-- Cost  O(elements searched), one call a shard, or two if no element of the shard equals the value.
+
+local list, problem = open('reading')
+if problem then
+  return problem
+end
+-- The server checks the options, and does so before it finds that meta is no list.
+local verdict = redis.pcall('LPOS', META, unpack(ARGV))
+if type(verdict) == 'table' and verdict.err and not string.find(verdict.err, 'WRONGTYPE', 1, true) then
+  return verdict
+end
+local head, tail, length = measure(list)
+if not head then
+  return tail
+end
+local options = { RANK = 1, MAXLEN = 0 }
+for i = 2, #ARGV, 2 do
+  options[string.upper(ARGV[i])] = tonumber(ARGV[i + 1])
+end
+local step = options.RANK < 0 and -1 or 1
+local skip = math.abs(options.RANK) - 1
+local wanted = options.COUNT == 0 and length or options.COUNT or 1
+local unread = options.MAXLEN == 0 and length or math.min(options.MAXLEN, length)
+
+local found = {}
+local id, before = list.first, 0 -- the shard, and the number of elements to the left of it
+if step < 0 then
+  id, before = list.last, length - tail
+end
+while unread > 0 and #found < wanted do
+  local size = id == list.first and head or id == list.last and tail or list.cap
+  local most = math.min(skip + wanted - #found, size)
+  local offsets = redis.call('LPOS', PREFIX .. id, ARGV[1], 'RANK', step, 'COUNT', most, 'MAXLEN', math.min(unread, size))
+  if #offsets == 0 and redis.call('LLEN', PREFIX .. id) == 0 then
+    return missing(id)
+  end
+  for _, offset in ipairs(offsets) do
+    if skip > 0 then
+      skip = skip - 1
+    else
+      found[#found + 1] = before + offset
+    end
+  end
+  unread = unread - size
+  id = id + step
+  before = before + (step > 0 and size or id == list.first and -head or -list.cap)
+end
+if options.COUNT then
+  return found
+end
+return found[1] or false

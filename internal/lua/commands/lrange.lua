@@ -1,0 +1,32 @@
+-- Returns the elements from one index to another, both included, as LRANGE does.
+--
+-- requires: shared/index
+--
+-- KEYS  1 meta
+-- ARGV  1 start, 2 stop
+-- Reply arrays of elements, one for each shard
+-- Cost  O(elements returned + capacity), wherever in the list they are.
+
+local list, problem = open('reading')
+if problem then
+  return problem
+end
+local head, tail, length = measure(list)
+if not head then
+  return tail
+end
+local start, stop = clamp(tonumber(ARGV[1]), tonumber(ARGV[2]), length)
+
+local found = {}
+local id, offset = locate(list, head, length, start)
+while start <= stop do
+  local size = id == list.first and head or id == list.last and tail or list.cap
+  local take = math.min(stop - start + 1, size - offset)
+  local elements = redis.call('LRANGE', PREFIX .. id, offset, offset + take - 1)
+  if #elements < take then
+    return missing(id)
+  end
+  found[#found + 1] = elements
+  start, id, offset = start + take, id + 1, 0
+end
+return found

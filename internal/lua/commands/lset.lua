@@ -1,0 +1,40 @@
+-- Replaces the element at an index, as LSET does.
+--
+-- requires: shared/session shared/index shared/sweep
+--
+-- KEYS  1 meta
+-- ARGV  1 to 3 see shared/session.lua, 4 the index, 5 the value
+-- Reply OK. An error changes nothing
+-- Cost  O(1) in the number of shards, O(capacity) within one.
+--
+-- Safe because it reads the shard before the first write, LSET, which OOM refuses.
+
+local list, problem = open('growing')
+if problem then
+  return problem
+end
+local done, failure = replay()
+if done or failure then
+  return done and redis.status_reply(done) or failure
+end
+local head, tail, length = measure(list)
+if not head then
+  return tail
+end
+if length == 0 then
+  return save_error('ERR no such key')
+end
+local id, offset = locate(list, head, length, tonumber(ARGV[4]))
+if not id then
+  return save_error('ERR index out of range')
+end
+local size
+size, problem = shard_length(id)
+if not size then
+  return problem
+end
+
+redis.call('LSET', PREFIX .. id, offset, ARGV[5])
+sweep(list)
+save_result('OK')
+return redis.status_reply('OK')

@@ -1,0 +1,60 @@
+-- Keeps the elements from one index to another, both included, and drops the others, as LTRIM does.
+--
+-- requires: shared/session shared/index shared/sweep shared/discard
+--
+-- KEYS  1 meta
+-- ARGV  1 to 3 see shared/session.lua, 4 start, 5 stop
+-- Reply 1 if shards are still to be swept, else 0
+-- Cost  O(1) in the number of shards, O(capacity) within two: the pointers leave the other shards at once, and the sweep that
+--       unlinks them is bounded.
+--
+-- Safe because it reads the new end shards before the first write, and because that write (LTRIM, or HDEL if it keeps nothing)
+-- cannot grow the data set: OOM allows it.
+
+local list, problem = open()
+if problem then
+  return problem
+end
+local done, failure = replay()
+if failure then
+  return failure
+elseif done then
+  return list.lo and 1 or 0
+end
+local head, tail, length = measure(list)
+if not head then
+  return tail
+end
+local start, stop = clamp(tonumber(ARGV[4]), tonumber(ARGV[5]), length)
+
+if length == 0 then
+  touch()
+  sweep(list)
+elseif start > stop then
+  discard(list)
+else
+  local first, from = locate(list, head, length, start)
+  local last, to = locate(list, head, length, stop)
+  for _, id in ipairs({ first, last }) do
+    local size
+    size, problem = shard_length(id)
+    if not size then
+      return problem
+    end
+  end
+  redis.call('LTRIM', PREFIX .. last, 0, to)
+  redis.call('LTRIM', PREFIX .. first, from, -1)
+  if first > list.first then
+    queue_sweep(list, list.first, first - 1)
+  end
+  if last < list.last then
+    queue_sweep(list, last + 1, list.last)
+  end
+  if first > list.first or last < list.last then
+    list.first, list.last = first, last
+    save_pointers(list, 'lo', list.lo, 'hi', list.hi)
+  end
+  sweep(list)
+end
+save_result('OK')
+return list.lo and 1 or 0

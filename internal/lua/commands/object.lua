@@ -1,0 +1,14 @@
+-- Returns what OBJECT says of the first shard.
+--
+-- requires: shared/list
+--
+-- KEYS  1 meta
+-- ARGV  1 the subcommand
+-- Reply that of OBJECT, or nil if the list is empty
+-- Cost  O(1).
+
+local list, problem = open('reading')
+if problem then
+  return problem
+end
+return not is_empty(list) and redis.call('OBJECT', ARGV[1], PREFIX .. list.first)

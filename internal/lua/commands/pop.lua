@@ -1,0 +1,66 @@
+-- Pops up to count elements from one end, as LPOP and RPOP do. The caller may wait for more.
+--
+-- requires: fast/pop shared/elements shared/sweep shared/wake shared/take
+--
+-- KEYS  1 meta
+-- ARGV  1 to 3 see shared/session.lua, 4 'L' or 'R', 5 count: with 0, the pop counts as done, and earlier copies of it have no
+--       effect any more; 6 how the caller waits:
+--         'no'     not at all
+--         'first'  it is about to wait: if there are fewer than count elements, arm the list
+--         'woken'  its BLPOP on the bell has just ended; 7 is its release key, whose presence says to take nothing
+-- Reply 1 if the pop had been done before, else 0; then arrays of elements, one for each shard, in the order popped
+-- Cost  O(elements popped).
+--
+-- Safe because it reads every key before the first write, and because that write (LPOP, DEL or UNLINK, or PEXPIRE if it takes
+-- nothing) cannot grow the data set: OOM allows it.
+--
+-- No wake-up is lost: while the list has elements and a consumer is blocked on the bell, a dummy is in the bell or a woken pop
+-- is about to run. A push into an armed list rings. A woken pop rings again if it leaves elements, and arms the list if not.
+-- Other pops leave the bell and armed as they are.
+
+local list, problem = open()
+if problem then
+  return problem
+end
+local done, failure = replay()
+if done then
+  local _, popped = replay_elements(done)
+  return { 1, popped }
+elseif failure then
+  return failure
+end
+local left, count = ARGV[4] == 'L', tonumber(ARGV[5])
+local woken, waits = ARGV[6] == 'woken', ARGV[6] ~= 'no'
+local released = woken and is_released(ARGV[7])
+if released then
+  count = 0
+end
+
+local parts, total, stop = plan_take(list, left, count)
+if not parts then
+  return total
+end
+problem = elements_problem(total)
+if problem then
+  return problem
+end
+local empties = stop < list.first or stop > list.last
+local must_ring = woken and not empties
+local must_arm = empties and (woken or (waits and total < count))
+if (must_ring or must_arm) and not bell_is_here() then
+  must_ring, must_arm = false, false
+end
+
+if released then
+  redis.call('DEL', ARGV[7])
+end
+local popped = take_planned(list, left, parts, stop, must_arm)
+if must_arm then
+  arm(list)
+elseif must_ring then
+  ring()
+end
+sweep(list)
+save_elements('', popped, total)
+table.insert(popped, 1, 0)
+return popped

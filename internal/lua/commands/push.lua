@@ -1,0 +1,47 @@
+-- Pushes values onto one end, all of them or none, as LPUSH and RPUSH do, or only if the list has elements, as LPUSHX and
+-- RPUSHX do.
+--
+-- requires: fast/push shared/session shared/length shared/sweep shared/put
+--
+-- KEYS  1 meta
+-- ARGV  1 to 3 see shared/session.lua, 4 'L' or 'R', 5 the capacity if this push creates the list, or '' if it must not,
+--       6… the values. Without values, the push counts as done, and earlier copies of it have no effect any more
+-- Reply the length of the list, or 0 if the push must not create it. An error changes nothing
+-- Cost  O(values).
+--
+-- Safe because it reads every key before the first write, and because that write may grow the data set: OOM refuses it with
+-- nothing changed.
+
+local VALUES = 6
+
+local list, problem = open(ARGV[VALUES] and 'growing')
+if problem then
+  return problem
+end
+local done, failure = replay()
+if done or failure then
+  return tonumber(done) or failure
+end
+local left, count, cap = ARGV[4] == 'L', #ARGV - VALUES + 1, tonumber(ARGV[5])
+
+local head, tail, length = measure(list)
+if not head then
+  return tail
+end
+if is_empty(list) and not cap then
+  sweep(list)
+  save_result(0)
+  return 0
+end
+local room, plan = plan_put(list, left, left and head or tail, count, cap)
+if not room then
+  return plan
+end
+
+put_planned(list, left, room, plan, ARGV, VALUES)
+sweep(list)
+if count == 0 then
+  touch()
+end
+save_result(length + count)
+return length + count

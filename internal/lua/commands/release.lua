@@ -1,0 +1,13 @@
+-- Releases one blocked consumer without an element. Its BLPOP also watches a release key of its own.
+--
+-- KEYS  1 the release key
+-- ARGV  1 its TTL in milliseconds
+-- Reply 1
+-- Cost  O(1).
+--
+-- It pushes two dummies: BLPOP takes one, and the pop behind it sees the other and takes nothing. DEL comes first because OOM
+-- allows it, and then the rest.
+
+redis.call('DEL', KEYS[1])
+redis.call('RPUSH', KEYS[1], '1', '1')
+return redis.call('PEXPIRE', KEYS[1], ARGV[1])

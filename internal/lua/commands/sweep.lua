@@ -1,0 +1,16 @@
+-- Unlinks some of the shards that DEL or LTRIM left.
+--
+-- requires: shared/sweep
+--
+-- KEYS  1 meta
+-- ARGV  none
+-- Reply 1 if there is more to do, else 0; also 0 if the slot moves and nothing can be done now
+-- Cost  O(1): at most SWEEP_STEP shards.
+
+local list, problem = open()
+if problem then
+  return problem
+end
+local from = list.lo
+sweep(list)
+return list.lo and list.lo > from and 1 or 0

@@ -1,0 +1,106 @@
+// Package lua holds the Lua scripts of the operations.
+//
+// Each file of commands/ is one operation. It shares code with others through files of shared/, and may have a fast path in
+// fast/. The line "-- requires:" at the head of a file names the files that go in front of it, in that order; they may require
+// others in turn.
+package lua
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+//go:embed shared/*.lua fast/*.lua commands/*.lua
+var files embed.FS
+
+const requires = "-- requires: "
+
+// Source returns the text of a command with everything that it requires in front. It panics if there is no such command.
+func Source(command string) string {
+	var source strings.Builder
+	for _, name := range mustCompose(command) {
+		text, _ := fs.ReadFile(files, name+".lua")
+		source.Write(text)
+	}
+	return source.String()
+}
+
+// Requires tells whether a command requires a file, say "shared/session", itself or through others. It panics if there is no
+// such command.
+func Requires(command, file string) bool {
+	return slices.Contains(mustCompose(command), file)
+}
+
+// Commands returns the names of all commands, sorted.
+func Commands() []string {
+	return names(files, "commands")
+}
+
+func mustCompose(command string) []string {
+	composed, err := compose(files, "commands/"+command)
+	if err != nil {
+		panic(err) // the files are part of this package
+	}
+	return composed
+}
+
+// compose returns a file and all files that it requires, each once and after those that it requires itself.
+func compose(files fs.FS, file string) ([]string, error) {
+	c := composer{files: files}
+	err := c.add(file)
+	return c.composed, err
+}
+
+type composer struct {
+	files    fs.FS
+	composed []string
+	path     []string // from the first file to the one that is being added
+}
+
+func (c *composer) add(file string) error {
+	if slices.Contains(c.composed, file) {
+		return nil
+	}
+	path := append(slices.Clip(c.path), file)
+	if slices.Contains(c.path, file) {
+		return fmt.Errorf("lua: a cycle of files: %s", strings.Join(path, " requires "))
+	}
+	text, err := fs.ReadFile(c.files, file+".lua")
+	if err != nil {
+		return fmt.Errorf("lua: %s: %w", strings.Join(path, " requires "), err)
+	}
+	c.path = path
+	for _, required := range requiredBy(string(text)) {
+		if err := c.add(required); err != nil {
+			return err
+		}
+	}
+	c.path = path[:len(path)-1]
+	c.composed = append(c.composed, file)
+	return nil
+}
+
+// requiredBy returns the files that the head of a file names.
+func requiredBy(text string) []string {
+	for line := range strings.Lines(text) {
+		if list, found := strings.CutPrefix(line, requires); found {
+			return strings.Fields(list)
+		}
+		if !strings.HasPrefix(line, "--") {
+			break
+		}
+	}
+	return nil
+}
+
+// names returns the names of the files in a folder, sorted and without the folder.
+func names(files fs.FS, folder string) []string {
+	paths, _ := fs.Glob(files, folder+"/*.lua")
+	for i, path := range paths {
+		paths[i] = strings.TrimSuffix(strings.TrimPrefix(path, folder+"/"), ".lua")
+	}
+	return paths
+}

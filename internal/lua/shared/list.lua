@@ -1,0 +1,158 @@
+-- The keys of a list, its state, and the errors for shards that are not there. Every script on a list requires this file.
+--
+-- A list is a small hash, meta, and the shards that it points to. Meta has these fields:
+--   layout       the version of this layout; scripts refuse a version that they do not know
+--   first, last  the ids of the end shards; an empty list has first = last + 1
+--   cap          the number of elements in a full shard; fixed while the list has elements
+--   armed        '1' if a consumer waits on the bell; set on an empty list only
+--   lo, hi       the range of ids that DEL or LTRIM left to unlink; live shards in it stay
+--   expires      the Unix time in milliseconds at which the list expires; such a list also has, or is about to have:
+--   ttl          the time at which each shard expires, well after the list
+--   walk         the TTL cursor: the id of the next shard to get this ttl, or to lose its TTL if there is no ttl; absent when
+--                all shards are done
+--
+-- Redis does not expire all keys of a list at the same moment. So the field expires alone decides whether the list has
+-- expired. The TTLs of the keys only free the memory of a list that nobody uses again. While the list lives, a shard has no
+-- TTL or one that ends well after the list, and meta outlives all shards.
+--
+-- KEYS[1] is meta. KEYS[2] is optional: the plain key that the list stands in for. It must hold nothing while the list is in
+-- use. All keys share meta's hash tag, so a cluster keeps them on one node, except while their slot moves. Then a key may be
+-- away: an access is an error on the node that gives the slot away, and the key looks absent on the node that receives it.
+--
+-- Redis does not roll a script back. Hence the first rule of all scripts: read every key that will be written, and find every
+-- shard that must exist, before the first write.
+--
+-- Over maxmemory, Redis refuses commands that may grow the data set (HSET, RPUSH) until the script has written. Hence the
+-- second rule: a script that must work then, such as a pop or a delete, writes first with a command that never grows.
+
+local META = KEYS[1]
+local PREFIX = string.sub(META, 1, -5) -- without 'meta'
+local PLAIN = KEYS[2]
+local LAYOUT = '1'
+local IDLE_MS = 30000 -- the TTL of the keys of an empty list
+
+-- plain_problem returns the error to reply with if the plain key holds something, else nil.
+local function plain_problem()
+  local size = redis.pcall('LLEN', PLAIN)
+  if type(size) == 'table' then
+    return size
+  end
+  if size > 0 then
+    return redis.error_reply('PLAINLIST the key holds a plain list')
+  end
+end
+
+-- clock returns the server's Unix time in milliseconds.
+local function clock()
+  local now = redis.call('TIME')
+  return tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000)
+end
+
+-- queue_sweep adds ids to the range of shards to unlink. The caller writes lo and hi.
+local function queue_sweep(list, from, to)
+  list.lo = math.min(list.lo or from, from)
+  list.hi = math.max(list.hi or to, to)
+end
+
+-- detach turns the state into that of an empty list and queues all shards for a sweep. The caller writes it.
+local function detach(list)
+  queue_sweep(list, list.first, list.last)
+  list.first, list.last = list.hi + 1, list.hi
+  list.expires = nil
+end
+
+-- save_pointers writes the ids of the end shards, and further fields of meta with their values. Nothing else writes them, and
+-- only open reads them, except for the scripts under fast/, which run before these functions are defined.
+local function save_pointers(list, ...)
+  redis.call('HSET', META, 'layout', LAYOUT, 'first', list.first, 'last', list.last, ...)
+end
+
+-- empty_expired makes an expired list an empty one. No client can tell the difference, so this may come before anything else.
+-- how is as for open: a growing script starts with a command that OOM refuses, others with one that it allows.
+local function empty_expired(list, how)
+  detach(list)
+  if how == 'reading' then
+    return
+  end
+  if how ~= 'growing' then
+    redis.call('HDEL', META, 'cap')
+  end
+  save_pointers(list, 'lo', list.lo, 'hi', list.hi)
+  redis.call('HDEL', META, 'cap', 'expires', 'ttl', 'walk')
+end
+
+-- open reads meta. It returns the state of the list, or nil and the error to reply with. A list that does not exist or has
+-- expired is empty. how is 'reading' for a script that never writes, 'growing' for one that OOM must refuse, else nil.
+local function open(how)
+  local m = redis.call('HMGET', META, 'layout', 'first', 'last', 'cap', 'armed', 'lo', 'hi', 'expires')
+  local first, last = tonumber(m[2]), tonumber(m[3])
+  if m[1] == LAYOUT and first and last then
+    local cap = tonumber(m[4]) or 0
+    if cap < 1 and first <= last then
+      return nil, redis.error_reply('BROKENLIST meta has the capacity ' .. cap)
+    end
+    local list = { first = first, last = last, cap = cap, armed = m[5] == '1', lo = tonumber(m[6]), hi = tonumber(m[7]) }
+    if m[8] then
+      list.expires, list.now = tonumber(m[8]), clock()
+      if list.now > list.expires then
+        empty_expired(list, how)
+      end
+    end
+    local problem = PLAIN and list.first > list.last and plain_problem()
+    if problem then
+      return nil, problem
+    end
+    return list
+  end
+  if m[1] == LAYOUT then
+    return nil, redis.error_reply('BROKENLIST meta has no pointers')
+  end
+  if m[1] then
+    return nil, redis.error_reply('BADLAYOUT meta is of another layout than ' .. LAYOUT)
+  end
+  if redis.call('EXISTS', META) == 1 then
+    return nil, redis.error_reply('BADLAYOUT meta is a hash that belongs to no list')
+  end
+  local problem = PLAIN and plain_problem()
+  if problem then
+    return nil, problem
+  end
+  return { first = 0, last = -1, armed = false }
+end
+
+local function is_empty(list)
+  return list.first > list.last
+end
+
+-- is_moving tells whether a pcall failed because a key may be on another node. It raises any other error.
+local function is_moving(reply)
+  if type(reply) ~= 'table' then
+    return false
+  end
+  if string.find(reply.err, 'non local key', 1, true) or string.find(reply.err, 'TRYAGAIN', 1, true) then
+    return true
+  end
+  error(reply.err, 0)
+end
+
+-- is_away tells whether a key may be on another node. A command on two keys finds out: it fails unless both are here.
+local function is_away(key)
+  return is_moving(redis.pcall('EXISTS', META, key))
+end
+
+-- missing returns the error for a shard that the pointers promise and that is not here: its slot moves, or the list is broken.
+local function missing(id)
+  if is_away(PREFIX .. id) then
+    return redis.error_reply('TRYAGAIN shard ' .. id .. ' is moving to another node')
+  end
+  return redis.error_reply('BROKENLIST shard ' .. id .. ' is missing')
+end
+
+-- shard_length returns the number of elements in a shard that must exist, or nil and the error.
+local function shard_length(id)
+  local size = redis.call('LLEN', PREFIX .. id)
+  if size == 0 then
+    return nil, missing(id)
+  end
+  return size
+end

@@ -1,0 +1,18 @@
+-- Lets a script work on several lists.
+--
+-- KEYS  the meta of each list, then optionally the plain keys that they stand in for, in the same order
+-- ARGV  1 to 3 see shared/session.lua, 4 the number of lists
+--
+-- The dedup record is next to the first list.
+--
+-- requires: shared/list shared/bell
+
+local LISTS = tonumber(ARGV[4])
+
+-- use selects the i-th list. The helpers work on the list that was selected last.
+local function use(i)
+  META = KEYS[i]
+  PREFIX = string.sub(META, 1, -5)
+  BELL = PREFIX .. 'bell'
+  PLAIN = KEYS[LISTS + i]
+end
