@@ -18,7 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/session"
 )
 
 type popped struct {
@@ -29,36 +31,26 @@ type popped struct {
 // blockingPop runs a BLPop and returns where its result will be, once the caller is among the waiters.
 func blockingPop(t testing.TB, list *ShardedList, ctx context.Context, timeout time.Duration) <-chan popped {
 	t.Helper()
-	before := list.left.count()
+	before := list.left().Waiting()
 	result := make(chan popped, 1)
 	go func() {
 		value, err := list.BLPop(ctx, timeout)
 		result <- popped{value, err}
 	}()
-	require.Eventually(t, func() bool { return list.left.count() > before }, 10*time.Second, 100*time.Microsecond)
+	require.Eventually(t, func() bool { return list.left().Waiting() > before }, 10*time.Second, 100*time.Microsecond)
 	return result
 }
 
-func (q *waiters) count() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.waiting.Len()
-}
-
 // blocked waits until the waiters' pipeline is on its way to block, or does.
-func (q *waiters) blocked(t testing.TB) {
+func blocked(t testing.TB, list *ShardedList) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		return q.release != ""
-	}, 10*time.Second, 100*time.Microsecond)
+	require.Eventually(t, list.left().Blocked, 10*time.Second, 100*time.Microsecond)
 }
 
 // asleep waits until the server has a client blocked in BLPOP.
 func asleep(t testing.TB, list *ShardedList) {
 	t.Helper()
-	list.left.blocked(t)
+	blocked(t, list)
 	require.Eventually(t, func() bool {
 		for _, node := range nodesOf(t, list) {
 			info, err := node.Info(t.Context(), "clients").Result()
@@ -78,7 +70,7 @@ func TestABlockedPopTakesWhatIsPushed(t *testing.T) {
 		producer := openList(t, server.Client(t), consumer.Name(), WithCapacity(1))
 		for i, push := range []func(context.Context, ...any) (int64, error){producer.RPush, producer.LPush} {
 			result := blockingPop(t, consumer, t.Context(), 0)
-			consumer.left.blocked(t)
+			blocked(t, consumer)
 			length, err := push(t.Context(), i)
 			require.NoError(t, err)
 			assert.EqualValues(t, 1, length)
@@ -133,7 +125,7 @@ func TestWaitersOfDifferentTimeouts(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		list := newList(t, server.Client(t))
 		long := blockingPop(t, list, t.Context(), 0)
-		list.left.blocked(t)
+		blocked(t, list)
 		for range 3 {
 			_, err := list.BLPop(t.Context(), 3*time.Millisecond)
 			assert.Equal(t, redis.Nil, err)
@@ -227,7 +219,7 @@ func TestCancellationAtAnyMoment(t *testing.T) {
 					ctx, cancel := context.WithTimeout(context.Background(), time.Duration(random.IntN(2000))*time.Microsecond)
 					value, err := list.BLPop(ctx, time.Duration(random.IntN(3000)+1)*time.Microsecond)
 					cancel()
-					if time.Since(called) >= leaveGrace {
+					if time.Since(called) >= session.LeaveGrace {
 						stalled.Store(true)
 					}
 					if err != nil {
@@ -275,7 +267,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		var group sync.WaitGroup
 		for range processes {
 			consumer := openList(t, server.Client(t, longSlices), name)
-			consumer.maxSlice = 10 * time.Minute // the end of a slice would hide that a wake-up was lost
+			consumer.slot().MaxSlice = 10 * time.Minute // the end of a slice would hide that a wake-up was lost
 			for range 3 {
 				group.Go(func() {
 					for {
@@ -323,7 +315,7 @@ func TestAnElementThatCannotGoBackGoesToWhoWaits(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
 			var done sync.WaitGroup
-			done.Go(func() { list.putBack(left, popped) })
+			done.Go(func() { list.slot().PutBack(layout.Left, popped) })
 			_, err = list.LPop(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, popped1("a"), <-blockingPopNow(list))
@@ -350,7 +342,7 @@ func TestTheLongestTimeoutsThereAre(t *testing.T) {
 	t.Parallel()
 	list := newList(t, redistest.Shared(t, redistest.Embedded).Client(t))
 	result := blockingPop(t, list, t.Context(), math.MaxInt64)
-	list.left.blocked(t)
+	blocked(t, list)
 	_, err := list.RPush(t.Context(), "x")
 	require.NoError(t, err)
 	assert.Equal(t, popped{"x", nil}, <-result)
@@ -370,9 +362,9 @@ func TestTenThousandWaitersShareOneConnection(t *testing.T) {
 				results <- popped{value, err}
 			}()
 		}
-		require.Eventually(t, func() bool { return list.left.count() == callers }, 30*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return list.left().Waiting() == callers }, 30*time.Second, time.Millisecond)
 		asleep(t, list)
-		assert.LessOrEqual(t, list.rdb.PoolStats().TotalConns, uint32(2))
+		assert.LessOrEqual(t, list.rdb().PoolStats().TotalConns, uint32(2))
 		clients, err := admin.ClientList(t.Context()).Result()
 		require.NoError(t, err)
 		blocked := 0
@@ -408,9 +400,7 @@ func TestNothingRunsWhenNobodyWaits(t *testing.T) {
 		cancel()
 		<-result
 		require.Eventually(t, func() bool {
-			list.left.mu.Lock()
-			defer list.left.mu.Unlock()
-			return !list.left.serving
+			return !list.left().Serving()
 		}, 10*time.Second, time.Millisecond)
 	})
 }
@@ -456,7 +446,7 @@ func TestAWakeUpLostToACrashIsFound(t *testing.T) {
 		result := blockingPop(t, list, t.Context(), 0)
 		asleep(t, list)
 		// The push whose wake-up another consumer took, and died.
-		require.NoError(t, rdb.HSet(t.Context(), list.keys.meta, "armed", 0).Err())
+		require.NoError(t, rdb.HSet(t.Context(), list.keys().Meta, "armed", 0).Err())
 		_, err := list.RPush(t.Context(), "x")
 		require.NoError(t, err)
 		assert.Equal(t, popped{"x", nil}, <-result)
@@ -475,7 +465,7 @@ func TestNoGoroutineIsLeftBehind(t *testing.T) {
 		group.Go(func() { _, _ = list.BLPop(ctx, 0) })
 		group.Go(func() { _, _ = list.BRPop(t.Context(), 30*time.Millisecond) })
 	}
-	list.left.blocked(t)
+	blocked(t, list)
 	cancel()
 	group.Wait()
 	require.NoError(t, rdb.Close())
@@ -486,7 +476,7 @@ func TestNoGoroutineIsLeftBehind(t *testing.T) {
 // tries again.
 func arm(t testing.TB, list *ShardedList) {
 	t.Helper()
-	for list.rdb.HGet(t.Context(), list.keys.meta, "armed").Val() != "1" {
+	for list.rdb().HGet(t.Context(), list.keys().Meta, "armed").Val() != "1" {
 		_, err := list.BLPop(t.Context(), time.Millisecond)
 		require.Equal(t, redis.Nil, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
@@ -18,7 +19,7 @@ func TestInfo(t *testing.T) {
 		list := newList(t, server.Client(t), WithCapacity(4))
 		info, err := list.Info(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, Info{Name: list.Name(), Last: -1, Slot: list.keys.slot()}, info)
+		assert.Equal(t, Info{Name: list.Name(), Last: -1, Slot: list.keys().Slot()}, info)
 
 		_, err = list.RPush(t.Context(), numbers(0, 10)...)
 		require.NoError(t, err)
@@ -28,7 +29,7 @@ func TestInfo(t *testing.T) {
 		require.NoError(t, err)
 		assert.Positive(t, info.Bytes)
 		info.Bytes = 0
-		assert.Equal(t, Info{Name: list.Name(), First: -1, Last: 2, Shards: 4, Capacity: 4, Length: 11, Slot: list.keys.slot()}, info)
+		assert.Equal(t, Info{Name: list.Name(), First: -1, Last: 2, Shards: 4, Capacity: 4, Length: 11, Slot: list.keys().Slot()}, info)
 	})
 }
 
@@ -46,7 +47,7 @@ func TestInfoEstimatesTheBytesOfManyShards(t *testing.T) {
 		require.NoError(t, err)
 		var exact int64
 		for id := info.First; id <= info.Last; id++ {
-			exact += rdb.MemoryUsage(t.Context(), list.keys.shard(id)).Val()
+			exact += rdb.MemoryUsage(t.Context(), list.keys().Shard(id)).Val()
 		}
 		assert.InEpsilon(t, exact, info.Bytes, 0.02)
 	}
@@ -55,26 +56,38 @@ func TestInfoEstimatesTheBytesOfManyShards(t *testing.T) {
 // Check must be able to fail: each breach is made by hand, and must be named.
 func TestCheckNamesEveryBreach(t *testing.T) {
 	t.Parallel()
-	breaches := map[string]func(t *testing.T, rdb redis.UniversalClient, k keys){
-		"shard 1 is missing":                          func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.Del(t.Context(), k.shard(1)) },
-		"shard 1 holds 2 elements, the capacity is 3": func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.LPop(t.Context(), k.shard(1)) },
-		"shard 1 holds 4 elements, the capacity is 3": func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.LPush(t.Context(), k.shard(1), "x") },
-		"shard 0 is missing":                          func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.Del(t.Context(), k.shard(0)) },
-		"shard 3 is missing":                          func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.Del(t.Context(), k.shard(3)) },
-		"shard 2 is not a list":                       func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.Set(t.Context(), k.shard(2), "x", 0) },
-		"shard 9 exists outside 0..3":                 func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.LPush(t.Context(), k.shard(9), "x") },
-		"shard -1 exists outside 0..3":                func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.LPush(t.Context(), k.shard(-1), "x") },
-		"the bell holds 2 dummies":                    func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.LPush(t.Context(), k.bell, 1, 1) },
-		"the bell never expires":                      func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.LPush(t.Context(), k.bell, 1) },
-		"the bell is not a list":                      func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.Set(t.Context(), k.bell, 1, 0) },
-		"the meta of a list with elements expires":    func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.Expire(t.Context(), k.meta, 1e11) },
-		"a list with elements is armed":               func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HSet(t.Context(), k.meta, "armed", 1) },
-		"meta has the capacity 0":                     func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HSet(t.Context(), k.meta, "cap", 0) },
-		"has no pointers":                             func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HDel(t.Context(), k.meta, "first") },
-		"first 7 is beyond last 3":                    func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HSet(t.Context(), k.meta, "first", 7) },
-		"shard 1 expires, the list does not":          func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.Expire(t.Context(), k.shard(1), time.Hour) },
-		"the shards are to expire, the list is not":   func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HSet(t.Context(), k.meta, "ttl", 1) },
-		"the meta of an empty list never expires":     func(t *testing.T, rdb redis.UniversalClient, k keys) { rdb.HSet(t.Context(), k.meta, "first", 4) },
+	breaches := map[string]func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys){
+		"shard 1 is missing":                          func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.Del(t.Context(), k.Shard(1)) },
+		"shard 1 holds 2 elements, the capacity is 3": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.LPop(t.Context(), k.Shard(1)) },
+		"shard 1 holds 4 elements, the capacity is 3": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.LPush(t.Context(), k.Shard(1), "x") },
+		"shard 0 is missing":                          func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.Del(t.Context(), k.Shard(0)) },
+		"shard 3 is missing":                          func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.Del(t.Context(), k.Shard(3)) },
+		"shard 2 is not a list": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) {
+			rdb.Set(t.Context(), k.Shard(2), "x", 0)
+		},
+		"shard 9 exists outside 0..3": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.LPush(t.Context(), k.Shard(9), "x") },
+		"shard -1 exists outside 0..3": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) {
+			rdb.LPush(t.Context(), k.Shard(-1), "x")
+		},
+		"the bell holds 2 dummies":                 func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.LPush(t.Context(), k.Bell, 1, 1) },
+		"the bell never expires":                   func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.LPush(t.Context(), k.Bell, 1) },
+		"the bell is not a list":                   func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.Set(t.Context(), k.Bell, 1, 0) },
+		"the meta of a list with elements expires": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.Expire(t.Context(), k.Meta, 1e11) },
+		"a list with elements is armed": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) {
+			rdb.HSet(t.Context(), k.Meta, "armed", 1)
+		},
+		"meta has the capacity 0": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.HSet(t.Context(), k.Meta, "cap", 0) },
+		"has no pointers":         func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.HDel(t.Context(), k.Meta, "first") },
+		"first 7 is beyond last 3": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) {
+			rdb.HSet(t.Context(), k.Meta, "first", 7)
+		},
+		"shard 1 expires, the list does not": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) {
+			rdb.Expire(t.Context(), k.Shard(1), time.Hour)
+		},
+		"the shards are to expire, the list is not": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.HSet(t.Context(), k.Meta, "ttl", 1) },
+		"the meta of an empty list never expires": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) {
+			rdb.HSet(t.Context(), k.Meta, "first", 4)
+		},
 	}
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
@@ -84,7 +97,7 @@ func TestCheckNamesEveryBreach(t *testing.T) {
 			_, err = list.RPush(t.Context(), numbers(0, 11)...)
 			require.NoError(t, err)
 			require.NoError(t, list.Check(t.Context()))
-			breach(t, rdb, list.keys)
+			breach(t, rdb, list.keys())
 			err = list.Check(t.Context())
 			assert.ErrorIs(t, err, ErrBroken)
 			assert.ErrorContains(t, err, words)
@@ -101,14 +114,14 @@ func TestAnOverfullShardIsAnError(t *testing.T) {
 		require.NoError(t, err)
 		_, err = list.RPush(t.Context(), "a", "b")
 		require.NoError(t, err)
-		require.NoError(t, rdb.RPush(t.Context(), list.keys.shard(0), "c", "d").Err())
+		require.NoError(t, rdb.RPush(t.Context(), list.keys().Shard(0), "c", "d").Err())
 		for _, values := range [][]any{{"e"}, {"e", "f"}} {
 			_, err = list.RPush(t.Context(), values...)
 			assert.ErrorIs(t, err, ErrBroken)
 		}
 		assert.Equal(t, []string{"a", "b", "c", "d"}, content(t, list))
 
-		require.NoError(t, rdb.HDel(t.Context(), list.keys.meta, "cap").Err())
+		require.NoError(t, rdb.HDel(t.Context(), list.keys().Meta, "cap").Err())
 		_, err = list.RPush(t.Context(), "e")
 		assert.ErrorIs(t, err, ErrBroken)
 	})
@@ -124,7 +137,7 @@ func TestAMetaThatIsBrokenIsAnError(t *testing.T) {
 			require.NoError(t, err)
 			_, err = list.RPush(t.Context(), "a", "b", "c")
 			require.NoError(t, err)
-			require.NoError(t, rdb.HDel(t.Context(), list.keys.meta, field).Err())
+			require.NoError(t, rdb.HDel(t.Context(), list.keys().Meta, field).Err())
 			for name, call := range map[string]func() error{
 				"lindex": func() error { _, err := list.LIndex(t.Context(), 0); return err },
 				"lrange": func() error { _, err := list.LRange(t.Context(), 0, 0); return err },
@@ -145,7 +158,7 @@ func TestDelOfABrokenList(t *testing.T) {
 		list := newList(t, rdb, WithCapacity(2))
 		_, err := list.RPush(t.Context(), numbers(0, 6)...)
 		require.NoError(t, err)
-		require.NoError(t, rdb.Del(t.Context(), list.keys.shard(0)).Err())
+		require.NoError(t, rdb.Del(t.Context(), list.keys().Shard(0)).Err())
 		existed, err := list.Del(t.Context())
 		require.NoError(t, err)
 		assert.True(t, existed)
@@ -163,7 +176,7 @@ func TestAMissingShardIsAnError(t *testing.T) {
 			require.NoError(t, err)
 			_, err = list.RPush(t.Context(), numbers(0, 6)...)
 			require.NoError(t, err)
-			require.NoError(t, rdb.Del(t.Context(), list.keys.shard(id)).Err())
+			require.NoError(t, rdb.Del(t.Context(), list.keys().Shard(id)).Err())
 			before := len(keysOfList(t, list))
 
 			_, err = list.LRange(t.Context(), 0, -1)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
@@ -46,12 +47,12 @@ func TestErrorsChangeNothingWhileASlotMoves(t *testing.T) {
 				case "swept":
 					_, err := list.RPush(t.Context(), numbers(100, 350)...)
 					require.NoError(t, err)
-					_, err = list.run(t.Context(), delScript)
+					_, err = bare(list.slot().Delete()).Run(t.Context())
 					require.NoError(t, err)
 					_, err = list.RPush(t.Context(), numbers(100, 105)...)
 					require.NoError(t, err)
 				}
-				slot := list.keys.slot()
+				slot := list.keys().Slot()
 				home, err := server.SlotOwner(t.Context(), slot)
 				require.NoError(t, err)
 				require.NoError(t, server.MoveSlot(t.Context(), slot, (home+1)%3, func(moved int) {
@@ -65,11 +66,11 @@ func TestErrorsChangeNothingWhileASlotMoves(t *testing.T) {
 						failed++
 						after := snapshot(t, list)
 						if strings.HasPrefix(name, "b") { // a wait arms the list and may drop old dummies
-							for _, keys := range []keys{list.keys, beside(list).keys} {
-								delete(before, keys.bell)
-								delete(after, keys.bell)
-								delete(before, keys.meta)
-								delete(after, keys.meta)
+							for _, keys := range []oneslot.Keys{list.keys(), beside(list).keys()} {
+								delete(before, keys.Bell)
+								delete(after, keys.Bell)
+								delete(before, keys.Meta)
+								delete(after, keys.Meta)
 							}
 						}
 						assert.Equal(t, before, after, "%s %s after %d keys: %v", name, setup, moved, err)
@@ -96,11 +97,11 @@ func TestCheckFindsNoBreachInAMovingSlot(t *testing.T) {
 	list := newList(t, server.Client(t), WithCapacity(2))
 	_, err := list.RPush(t.Context(), numbers(0, 9)...)
 	require.NoError(t, err)
-	require.NoError(t, list.rdb.RPush(t.Context(), list.keys.bell, "1").Err())
-	require.NoError(t, list.rdb.Expire(t.Context(), list.keys.bell, time.Minute).Err())
-	home, err := server.SlotOwner(t.Context(), list.keys.slot())
+	require.NoError(t, list.rdb().RPush(t.Context(), list.keys().Bell, "1").Err())
+	require.NoError(t, list.rdb().Expire(t.Context(), list.keys().Bell, time.Minute).Err())
+	home, err := server.SlotOwner(t.Context(), list.keys().Slot())
 	require.NoError(t, err)
-	require.NoError(t, server.MoveSlot(t.Context(), list.keys.slot(), (home+1)%3, func(int) {
+	require.NoError(t, server.MoveSlot(t.Context(), list.keys().Slot(), (home+1)%3, func(int) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		assert.NotErrorIs(t, list.Check(ctx), ErrBroken)
@@ -113,7 +114,7 @@ func elementsOf(t testing.TB, list *ShardedList) []string {
 	t.Helper()
 	var all []string
 	for key, value := range snapshot(t, list) {
-		if key != list.keys.meta && !strings.HasPrefix(key, list.keys.bell) {
+		if key != list.keys().Meta && !strings.HasPrefix(key, list.keys().Bell) {
 			all = append(all, strings.Fields(strings.Trim(value, "[]"))...)
 		}
 	}
@@ -170,12 +171,12 @@ func slotMovesUnderLoad(t *testing.T, each int, options ...Option) {
 	}
 
 	list := openList(t, server.Client(t), name)
-	home, err := server.SlotOwner(t.Context(), list.keys.slot())
+	home, err := server.SlotOwner(t.Context(), list.keys().Slot())
 	require.NoError(t, err)
 	moves := 0
 	for received.Load() < total && ctx.Err() == nil {
 		moves++
-		require.NoError(t, server.MoveSlot(t.Context(), list.keys.slot(), (home+moves)%3, func(int) {}))
+		require.NoError(t, server.MoveSlot(t.Context(), list.keys().Slot(), (home+moves)%3, func(int) {}))
 	}
 	producing.Wait()
 	group.Wait()

@@ -11,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/hook"
 )
 
 // docs/commands.md names every command that the hook takes, every one that it refuses, every list command of go-redis, and every
@@ -23,16 +25,7 @@ func TestCommandsPageIsComplete(t *testing.T) {
 	require.True(t, found)
 	refused, _, _ = strings.Cut(refused, "## Other commands")
 
-	given, notGiven := []string{}, []string{}
-	for name, command := range commands {
-		switch {
-		case command == nil:
-		case command.instead != "":
-			notGiven = append(notGiven, name)
-		default:
-			given = append(given, name)
-		}
-	}
+	given, notGiven := hook.Commands()
 	assert.ElementsMatch(t, given, column(supported, 1), "commands")
 	assert.ElementsMatch(t, notGiven, column(refused, 1), "commands refused")
 

@@ -16,7 +16,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/session"
 )
 
 // insertAt inserts next to the element at an index, if there is one.
@@ -39,7 +42,7 @@ func removeAt(ctx context.Context, list *ShardedList, index int64) error {
 
 // ignoreRefusal drops an error that tells what the list holds.
 func ignoreRefusal(err error) error {
-	if isRefusal(cause(err)) {
+	if session.IsRecorded(cause(err)) {
 		return nil
 	}
 	return err
@@ -219,7 +222,7 @@ func TestEditsWithExtremeArgumentsAsRedis(t *testing.T) {
 					if a == int64(int32(a)) { // Valkey looks at 32 bits of an index
 						m.same(list.LSet(t.Context(), a, b), rdb.LSet(t.Context(), m.plain, a, b).Err())
 					} else {
-						require.True(t, isRefusal(cause(list.LSet(t.Context(), a, b))))
+						require.True(t, session.IsRecorded(cause(list.LSet(t.Context(), a, b))))
 					}
 					if server.Kind() != redistest.Embedded || len(values) > 0 { // miniredis removes what LTRIM would leave
 						m.same(list.LTrim(t.Context(), a, b), rdb.LTrim(t.Context(), m.plain, a, b).Err())
@@ -254,7 +257,10 @@ func TestPositionOptionsAsRedis(t *testing.T) {
 			}
 			for _, target := range []*ShardedList{list, empty} {
 				want, wantErr := rdb.Do(t.Context(), append([]any{"lpos", target.Name()}, words...)...).Result()
-				got, err := target.run(t.Context(), lposScript, words...)
+				got, err := target.slot().Positions(words...).Run(t.Context())
+				if err == nil && got == nil {
+					err = redis.Nil
+				}
 				assert.Equal(t, want, got, options)
 				assert.Equal(t, wantErr, err, options)
 			}
@@ -485,7 +491,7 @@ func TestLaterEditsFinishAnInterruptedTrim(t *testing.T) {
 					m := &model{t: t, rdb: server.Client(t), plain: list.Name()}
 					m.push(list.RPush, m.rdb.RPush, m.fresh(length*capacity/2))
 					m.push(list.LPush, m.rdb.LPush, m.fresh(length*capacity/2))
-					_, err := list.edit(t.Context(), list.trimOperation(keep[0], keep[1])) // and no sweep after it
+					_, err := bare(list.slot().Trim(keep[0], keep[1])).Run(t.Context()) // and no sweep after it
 					require.NoError(t, err)
 					require.NoError(t, m.rdb.LTrim(t.Context(), m.plain, keep[0], keep[1]).Err())
 					if keep[0] > keep[1] && keep[1] > 0 {
@@ -546,31 +552,29 @@ func TestALateCopyOfARefusedEditDoesNothing(t *testing.T) {
 		list := newList(t, server.Client(t), WithCapacity(2))
 		_, err := list.RPush(t.Context(), "a", "b", "c")
 		require.NoError(t, err)
-		for name, o := range map[string]operation{
-			"lset":    list.setOperation(3, "late"),
-			"linsert": list.insertOperation("before", "d", "late"),
-			"lrem":    list.remOperation(0, "d"),
+		for name, o := range map[string]session.Operation{
+			"lset":    list.slot().Set(3, "late"),
+			"linsert": list.slot().Insert("before", "d", "late"),
+			"lrem":    list.slot().Remove(0, "d"),
 		} {
-			n := list.newLane()
-			n.number++
-			reply, err := list.repeat(t.Context(), deadline(t.Context()), n, o)
+			n := list.slot().Sessions().New()
+			n.Begin()
+			outcome := n.Do(t.Context(), script.Deadline(t.Context()), o)
 			_, pushErr := list.RPush(t.Context(), "d")
 			require.NoError(t, pushErr)
-			again, againErr := list.repeat(t.Context(), deadline(t.Context()), n, o)
-			assert.Equal(t, reply, again, name)
-			assert.Equal(t, err, againErr, name)
+			assert.Equal(t, outcome, n.Do(t.Context(), script.Deadline(t.Context()), o), name)
 			assert.Equal(t, []string{"a", "b", "c", "d"}, content(t, list), name)
 			_, err = list.RPop(t.Context())
 			require.NoError(t, err)
 		}
 		other := newList(t, server.Client(t))
-		n := other.newLane()
-		for _, o := range []operation{other.pushXOperation(left, []any{"late"}), other.setOperation(0, "late")} {
-			n.number++
+		n := other.slot().Sessions().New()
+		for _, o := range []session.Operation{other.slot().PushX(layout.Left, []any{"late"}), other.slot().Set(0, "late")} {
+			n.Begin()
 			for range 2 {
-				_, err := other.repeat(t.Context(), deadline(t.Context()), n, o)
-				assert.NoError(t, ignoreRefusal(err))
-				_, err = other.Del(t.Context())
+				outcome := n.Do(t.Context(), script.Deadline(t.Context()), o)
+				assert.NoError(t, ignoreRefusal(outcome.Err))
+				_, err := other.Del(t.Context())
 				require.NoError(t, err)
 				_, err = other.RPush(t.Context(), "a")
 				require.NoError(t, err)
@@ -618,12 +622,12 @@ func TestEditsWhileASlotMoves(t *testing.T) {
 			}
 		}()
 	}
-	home, err := server.SlotOwner(t.Context(), list.keys.slot())
+	home, err := server.SlotOwner(t.Context(), list.keys().Slot())
 	require.NoError(t, err)
 	moves := 0
 	for running.Load() > 0 && ctx.Err() == nil {
 		moves++
-		require.NoError(t, server.MoveSlot(t.Context(), list.keys.slot(), (home+moves)%3, func(int) {}))
+		require.NoError(t, server.MoveSlot(t.Context(), list.keys().Slot(), (home+moves)%3, func(int) {}))
 	}
 	t.Logf("the slot moved %d times", moves)
 	assert.GreaterOrEqual(t, moves, 2)

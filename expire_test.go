@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
@@ -159,7 +161,7 @@ func TestTimesThatNothingReaches(t *testing.T) {
 		done, err := list.PExpireAt(t.Context(), at)
 		require.NoError(t, err)
 		assert.True(t, done)
-		reply, err := list.run(t.Context(), ttlScript)
+		reply, err := bare(list.slot().Lifetime()).Run(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, fmt.Sprint(at.UnixMilli()), reply.([]any)[0])
 		require.NoError(t, list.Check(t.Context()))
@@ -224,7 +226,7 @@ func TestAPushOverStaleShardsTakesTheirExpiryAway(t *testing.T) {
 		for what, end := range map[string]func(list *ShardedList){
 			"expired": func(list *ShardedList) { expired(t, list) },
 			"deleted": func(list *ShardedList) {
-				_, err := list.run(t.Context(), delScript)
+				_, err := bare(list.slot().Delete()).Run(t.Context())
 				require.NoError(t, err)
 			},
 		} {
@@ -296,18 +298,18 @@ func TestAnEmptiedListForgetsItsExpiry(t *testing.T) {
 				if remains {
 					_, err := list.RPush(t.Context(), numbers(0, 2000)...)
 					require.NoError(t, err)
-					_, err = list.run(t.Context(), delScript)
+					_, err = bare(list.slot().Delete()).Run(t.Context())
 					require.NoError(t, err)
 				}
 				_, err := list.RPush(t.Context(), 1, 2, 3, 4, 5)
 				require.NoError(t, err)
 				if remains { // which one step does not sweep, nor does Expire here go on with it
-					_, err = list.edit(t.Context(), list.expireOperation(expiry{expiryIn, time.Hour.Milliseconds(), ""}))
+					_, err = bare(list.slot().Expire(layout.Expiry{How: layout.ExpireIn, Milliseconds: time.Hour.Milliseconds()})).Run(t.Context())
 				} else {
 					_, err = list.Expire(t.Context(), time.Hour)
 				}
 				require.NoError(t, err)
-				assert.Equal(t, remains, list.rdb.PTTL(t.Context(), list.keys.meta).Val() < 0, "meta stays while others do")
+				assert.Equal(t, remains, list.rdb().PTTL(t.Context(), list.keys().Meta).Val() < 0, "meta stays while others do")
 				require.NoError(t, empty(t.Context(), list), name)
 				_, err = list.RPush(t.Context(), 1)
 				require.NoError(t, err)
@@ -339,12 +341,12 @@ func TestChangesKeepTheExpiry(t *testing.T) {
 			info, err := list.Info(t.Context())
 			require.NoError(t, err)
 			assert.Zero(t, info.Unswept, name)
-			ending := []string{list.keys.meta}
+			ending := []string{list.keys().Meta}
 			for id := info.First; id <= info.Last; id++ {
-				ending = append(ending, list.keys.shard(id))
+				ending = append(ending, list.keys().Shard(id))
 			}
 			for _, key := range ending {
-				assert.Positive(t, list.rdb.PTTL(t.Context(), key).Val(), "%s: %s", name, key)
+				assert.Positive(t, list.rdb().PTTL(t.Context(), key).Val(), "%s: %s", name, key)
 			}
 		}
 	})
@@ -358,7 +360,7 @@ func TestNothingStaysOfALongListThatExpires(t *testing.T) {
 			list := filled(t, redistest.Shared(t, kind).Client(t), 10, 100_000)
 			_, err := list.LPopCount(t.Context(), 15)
 			require.NoError(t, err)
-			list.expiryGrace = 200 * time.Millisecond
+			list.slot().ExpiryGrace = 200 * time.Millisecond
 			done, err := list.PExpire(t.Context(), 100*time.Millisecond)
 			require.NoError(t, err)
 			require.True(t, done)
@@ -378,14 +380,14 @@ func TestAStepOfExpireIsBounded(t *testing.T) {
 		assert.LessOrEqual(t, calls["pexpireat"]+calls["persist"], 102*(calls["evalsha"]+calls["eval"]))
 	}
 	most(func() {
-		verdict, err := list.edit(t.Context(), list.expireOperation(expiry{expiryIn, time.Minute.Milliseconds(), ""}))
+		verdict, err := bare(list.slot().Expire(layout.Expiry{How: layout.ExpireIn, Milliseconds: time.Minute.Milliseconds()})).Run(t.Context())
 		require.NoError(t, err)
-		require.EqualValues(t, verdictYesTend, verdict)
+		require.EqualValues(t, int64(2), verdict)
 	})
 	most(func() {
-		verdict, err := list.edit(t.Context(), list.expireOperation(expiry{expiryNever, 0, "XX"}))
+		verdict, err := bare(list.slot().Expire(layout.Expiry{How: layout.ExpireNever, Conditions: "XX"})).Run(t.Context())
 		require.NoError(t, err)
-		require.EqualValues(t, verdictNotYet, verdict)
+		require.EqualValues(t, int64(-1), verdict)
 	})
 	most(func() {
 		done, err := list.Expire(t.Context(), time.Hour)
@@ -394,9 +396,9 @@ func TestAStepOfExpireIsBounded(t *testing.T) {
 	})
 	require.NoError(t, list.Check(t.Context()))
 	for id := range int64(10_000) {
-		require.Positive(t, rdb.PTTL(t.Context(), list.keys.shard(id)).Val())
+		require.Positive(t, rdb.PTTL(t.Context(), list.keys().Shard(id)).Val())
 	}
-	require.Greater(t, rdb.PTTL(t.Context(), list.keys.meta).Val(), rdb.PTTL(t.Context(), list.keys.shard(5)).Val())
+	require.Greater(t, rdb.PTTL(t.Context(), list.keys().Meta).Val(), rdb.PTTL(t.Context(), list.keys().Shard(5)).Val())
 }
 
 // A queue whose expiry is put off with each push must not pay for its length each time.
@@ -438,8 +440,8 @@ func TestExpireAndPersistCutShort(t *testing.T) {
 		require.NoError(t, list.Check(t.Context()))
 		require.Len(t, content(t, list), length)
 	}
-	step := func(t *testing.T, list *ShardedList, want int64, how string, d time.Duration) {
-		verdict, err := list.edit(t.Context(), list.expireOperation(expiry{how, d.Milliseconds(), ""}))
+	step := func(t *testing.T, list *ShardedList, want int64, how layout.ExpiryKind, d time.Duration) {
+		verdict, err := bare(list.slot().Expire(layout.Expiry{How: how, Milliseconds: d.Milliseconds()})).Run(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, want, verdict)
 	}
@@ -447,15 +449,15 @@ func TestExpireAndPersistCutShort(t *testing.T) {
 		rdb := server.Client(t)
 		t.Run("expire", func(t *testing.T) {
 			list := filled(t, rdb, 1, length)
-			step(t, list, verdictYesTend, expiryIn, 100*time.Millisecond)
+			step(t, list, int64(2), layout.ExpireIn, 100*time.Millisecond)
 			sweep(t, list)
 		})
 		t.Run("persist", func(t *testing.T) {
 			list := filled(t, rdb, 1, length)
 			_, err := list.PExpire(t.Context(), 2*time.Second)
 			require.NoError(t, err)
-			step(t, list, verdictNotYet, expiryNever, 0)
-			step(t, list, verdictNotYet, expiryNever, 0)
+			step(t, list, int64(-1), layout.ExpireNever, 0)
+			step(t, list, int64(-1), layout.ExpireNever, 0)
 			whole(t, list)
 			ttl, err := list.PTTL(t.Context())
 			require.NoError(t, err)
@@ -466,29 +468,30 @@ func TestExpireAndPersistCutShort(t *testing.T) {
 			list := filled(t, rdb, 1, length)
 			_, err := list.Expire(t.Context(), time.Hour)
 			require.NoError(t, err)
-			step(t, list, verdictNotYet, expiryNever, 0)
-			list.tend(t.Context(), verdictYesTend)
+			step(t, list, int64(-1), layout.ExpireNever, 0)
+			_, err = list.slot().Expire(layout.Expiry{How: oneslot.ContinueExpiry}).Run(t.Context())
+			require.NoError(t, err)
 			whole(t, list)
-			step(t, list, verdictYesTend, expiryIn, 2*time.Hour)
+			step(t, list, int64(2), layout.ExpireIn, 2*time.Hour)
 			whole(t, list)
 			done, err := list.Persist(t.Context())
 			require.NoError(t, err)
 			require.True(t, done)
 			whole(t, list)
-			require.NotContains(t, snapshot(t, list)[list.keys.meta], "ttl")
+			require.NotContains(t, snapshot(t, list)[list.keys().Meta], "ttl")
 		})
 		t.Run("put off", func(t *testing.T) {
 			list := filled(t, rdb, 1, length)
 			_, err := list.Expire(t.Context(), time.Hour)
 			require.NoError(t, err)
-			step(t, list, verdictNotYet, expiryIn, 100*time.Hour)
+			step(t, list, int64(-1), layout.ExpireIn, 100*time.Hour)
 			whole(t, list)
 			ttl, err := list.TTL(t.Context())
 			require.NoError(t, err)
 			require.LessOrEqual(t, ttl, time.Hour)
-			step(t, list, verdictYesTend, expiryIn, time.Minute) // brought forward, at once
+			step(t, list, int64(2), layout.ExpireIn, time.Minute) // brought forward, at once
 			whole(t, list)
-			step(t, list, verdictNotYet, expiryIn, 100*time.Hour)
+			step(t, list, int64(-1), layout.ExpireIn, 100*time.Hour)
 			_, err = list.LPush(t.Context(), "new")
 			require.NoError(t, err)
 			_, err = list.LPop(t.Context())
@@ -605,7 +608,7 @@ func TestExpiryWhenMemoryIsFull(t *testing.T) {
 				assert.True(t, done)
 				require.NoError(t, long.Check(t.Context()))
 			}
-			_, err := long.edit(t.Context(), long.expireOperation(expiry{expiryTend, 0, ""})) // finds nothing to do
+			_, err := bare(long.slot().Expire(layout.Expiry{How: oneslot.ContinueExpiry})).Run(t.Context()) // finds nothing to do
 			require.NoError(t, err)
 			done, err := long.ExpireNX(t.Context(), 0)
 			require.NoError(t, err)
@@ -721,21 +724,21 @@ func TestExpiryModel(t *testing.T) {
 
 func TestCheckNamesEveryBreachOfAnExpiry(t *testing.T) {
 	t.Parallel()
-	breaches := map[string]func(ctx context.Context, rdb redis.UniversalClient, k keys){
-		"shard 1 expires before the list": func(ctx context.Context, rdb redis.UniversalClient, k keys) {
-			rdb.Expire(ctx, k.shard(1), time.Minute)
+	breaches := map[string]func(ctx context.Context, rdb redis.UniversalClient, k oneslot.Keys){
+		"shard 1 expires before the list": func(ctx context.Context, rdb redis.UniversalClient, k oneslot.Keys) {
+			rdb.Expire(ctx, k.Shard(1), time.Minute)
 		},
-		"shard 1 never expires, the list does": func(ctx context.Context, rdb redis.UniversalClient, k keys) {
-			rdb.Persist(ctx, k.shard(1))
+		"shard 1 never expires, the list does": func(ctx context.Context, rdb redis.UniversalClient, k oneslot.Keys) {
+			rdb.Persist(ctx, k.Shard(1))
 		},
-		"shard 1 expires after meta": func(ctx context.Context, rdb redis.UniversalClient, k keys) {
-			rdb.Expire(ctx, k.shard(1), 1000*time.Hour)
+		"shard 1 expires after meta": func(ctx context.Context, rdb redis.UniversalClient, k oneslot.Keys) {
+			rdb.Expire(ctx, k.Shard(1), 1000*time.Hour)
 		},
-		"the meta of a list with elements expires": func(ctx context.Context, rdb redis.UniversalClient, k keys) {
-			rdb.HSet(ctx, k.meta, "walk", 1)
+		"the meta of a list with elements expires": func(ctx context.Context, rdb redis.UniversalClient, k oneslot.Keys) {
+			rdb.HSet(ctx, k.Meta, "walk", 1)
 		},
-		"an empty list is to expire": func(ctx context.Context, rdb redis.UniversalClient, k keys) {
-			rdb.HSet(ctx, k.meta, "first", 4, "last", 3)
+		"an empty list is to expire": func(ctx context.Context, rdb redis.UniversalClient, k oneslot.Keys) {
+			rdb.HSet(ctx, k.Meta, "first", 4, "last", 3)
 		},
 	}
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
@@ -748,7 +751,7 @@ func TestCheckNamesEveryBreachOfAnExpiry(t *testing.T) {
 			_, err = list.Expire(t.Context(), time.Hour)
 			require.NoError(t, err)
 			require.NoError(t, list.Check(t.Context()))
-			breach(t.Context(), rdb, list.keys)
+			breach(t.Context(), rdb, list.keys())
 			assert.ErrorContains(t, list.Check(t.Context()), words)
 		}
 	})

@@ -32,7 +32,7 @@ func TestExactlyOnceThroughFailovers(t *testing.T) {
 			tally := newTally(4)
 			failovers.Go(func() {
 				awaitPushes(tally, *faultOperations/8)
-				server.Failover(t, list.keys.slot())
+				server.Failover(t, list.keys().Slot())
 			})
 			tally.run(t, *faultOperations, func(ctx context.Context, value string) error {
 				for {
@@ -75,7 +75,7 @@ func TestACrashUndoesNoMoreThanWasNotReplicated(t *testing.T) {
 				load.fill(t, rdb, 100_000)
 				load.start(t)
 				load.await(t, 500, 100)
-				server.Crash(t, load.pushes.keys.slot(), func(replica *redistest.Server) {
+				server.Crash(t, load.pushes.keys().Slot(), func(replica *redistest.Server) {
 					replica.Pause()
 					// More than the connection to the replica holds: what follows stays here.
 					ballast := strings.Repeat("x", 1<<20)
@@ -202,7 +202,7 @@ func (l *load) checkPushes(t *testing.T) {
 			continue
 		}
 		undone = append(undone, push.position)
-		assert.False(t, push.certain && l.pushes.replicas > 0, "%s was lost", push.value)
+		assert.False(t, push.certain && l.pushes.slot().Replicas() > 0, "%s was lost", push.value)
 	}
 	assert.Len(t, at, len(l.pushed)-len(undone)+l.unknownKept(at))
 	require.NotEmpty(t, undone)
@@ -233,7 +233,7 @@ func (l *load) checkPops(t *testing.T) {
 		assert.NotEmpty(t, times, "%s was lost", value)
 		if len(times) > 1 {
 			assert.Len(t, times, 2, value)
-			assert.False(t, times[0] && l.pops.replicas > 0, "the pop of %s was undone", value)
+			assert.False(t, times[0] && l.pops.slot().Replicas() > 0, "the pop of %s was undone", value)
 			undone = append(undone, i)
 		}
 		delete(l.popped, value)

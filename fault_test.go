@@ -197,11 +197,8 @@ func TestABatchIsNotRepeatedOnceItMayBeForgotten(t *testing.T) {
 	t.Parallel()
 	server, proxy := redistest.Start(t, redistest.Redis), redistest.NewProxy(t)
 	rdb := server.Client(t, through(proxy), func(o *redis.UniversalOptions) { o.ReadTimeout = 300 * time.Millisecond })
-	list, err := New(rdb, "jobs", WithCapacity(5))
+	list, err := New(rdb, "jobs", WithCapacity(5), recordLife(2*time.Second))
 	require.NoError(t, err)
-	for _, lane := range list.rpush.free {
-		lane.life = 2 * time.Second
-	}
 	_, err = list.RPush(t.Context(), "first")
 	require.NoError(t, err)
 	proxy.Set(redistest.Faults{DropReply: 1})

@@ -12,7 +12,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/script"
 )
 
 // The sharded list against two oracles, a Go slice and a plain Redis list on the same server: whatever the sequence of
@@ -193,7 +195,7 @@ func FuzzNamesAndValues(f *testing.F) {
 		}
 		for _, key := range ownedKeys(name) {
 			require.NotContains(t, ownedKeys(other), key)
-			require.Equal(t, keysOf(name).slot(), keys{prefix: key}.slot(), "of %q", key)
+			require.Equal(t, oneslot.KeysOf(name).Slot(), script.Slot(key), "of %q", key)
 		}
 		list := openList(t, rdb, name, WithCapacity(2))
 		defer func() { _, _ = list.Del(context.Background()) }()

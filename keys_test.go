@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
@@ -19,8 +20,8 @@ var hostileNames = []string{
 
 // ownedKeys are keys of every kind that a list of the name may own.
 func ownedKeys(name string) []string {
-	k, id := keysOf(name), "5c0b1e38-6d4b-4b7e-9f1f-0d8a54a2c111"
-	return []string{k.meta, k.bell, k.shard(0), k.shard(-1), k.shard(1), k.release(id), k.record(id), k.record(id) + ":popped"}
+	k, id := oneslot.KeysOf(name), "5c0b1e38-6d4b-4b7e-9f1f-0d8a54a2c111"
+	return []string{k.Meta, k.Bell, k.Shard(0), k.Shard(-1), k.Shard(1), k.Release(id), k.Records() + id, k.Records() + id + ":popped"}
 }
 
 func TestDistinctNamesNeverShareAKey(t *testing.T) {
@@ -53,16 +54,16 @@ func TestKeysOfAListShareOneSlot(t *testing.T) {
 		for _, key := range ownedKeys(name) {
 			slot, err := rdb.ClusterKeySlot(t.Context(), key).Result()
 			require.NoError(t, err)
-			assert.EqualValues(t, slot, keysOf(name).slot(), "%q of %q", key, name)
+			assert.EqualValues(t, slot, oneslot.KeysOf(name).Slot(), "%q of %q", key, name)
 		}
 	}
 }
 
 func TestAHashTagIsKept(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, "{user1}:jobs:meta", keysOf("{user1}:jobs").meta)
-	assert.Equal(t, "{jobs}:meta", keysOf("jobs").meta)
-	assert.Equal(t, "{jobs}:-7", keysOf("jobs").shard(-7))
+	assert.Equal(t, "{user1}:jobs:meta", oneslot.KeysOf("{user1}:jobs").Meta)
+	assert.Equal(t, "{jobs}:meta", oneslot.KeysOf("jobs").Meta)
+	assert.Equal(t, "{jobs}:-7", oneslot.KeysOf("jobs").Shard(-7))
 }
 
 func TestAnyNameWorks(t *testing.T) {

@@ -2,10 +2,12 @@ package shardedlist
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/internal/blocking"
+	"github.com/shardedlist/shardedlist/internal/layout"
 )
 
 // LMove moves an element from one end of the list to one end of another, in one atomic step, and returns it: LMOVE. The ends
@@ -19,13 +21,13 @@ import (
 // It is done once: if a reply is lost, it is repeated under its number until the deadline of ctx, or for ten seconds if it has
 // none, and for thirty at the most. If it is given up before its outcome is known, the error is ErrOutcomeUnknown.
 func (l *ShardedList) LMove(ctx context.Context, destination *ShardedList, srcpos, destpos string) (string, error) {
-	value, err := l.moveOne(ctx, destination, srcpos, destpos)
+	value, err := first(l.move(destination, srcpos, destpos, redis.LMoveMArgs{}, atOnce(ctx)))
 	return value, l.wrap("lmove", err)
 }
 
 // RPopLPush is LMove from the right end to the left end: RPOPLPUSH.
 func (l *ShardedList) RPopLPush(ctx context.Context, destination *ShardedList) (string, error) {
-	value, err := l.moveOne(ctx, destination, "RIGHT", "LEFT")
+	value, err := first(l.move(destination, "RIGHT", "LEFT", redis.LMoveMArgs{}, atOnce(ctx)))
 	return value, l.wrap("rpoplpush", err)
 }
 
@@ -41,13 +43,13 @@ func (l *ShardedList) RPopLPush(ctx context.Context, destination *ShardedList) (
 // is borne with until the deadline of ctx, or for ten seconds if it has none. A list that fills while memory is full ends the
 // wait with the server's error, and keeps its elements.
 func (l *ShardedList) BLMove(ctx context.Context, destination *ShardedList, srcpos, destpos string, timeout time.Duration) (string, error) {
-	value, err := l.awaitOne(ctx, destination, srcpos, destpos, timeout)
+	value, err := first(l.move(destination, srcpos, destpos, redis.LMoveMArgs{}, within(ctx, timeout)))
 	return value, l.wrap("blmove", err)
 }
 
 // BRPopLPush is BLMove from the right end to the left end: BRPOPLPUSH.
 func (l *ShardedList) BRPopLPush(ctx context.Context, destination *ShardedList, timeout time.Duration) (string, error) {
-	value, err := l.awaitOne(ctx, destination, "RIGHT", "LEFT", timeout)
+	value, err := first(l.move(destination, "RIGHT", "LEFT", redis.LMoveMArgs{}, within(ctx, timeout)))
 	return value, l.wrap("brpoplpush", err)
 }
 
@@ -59,11 +61,7 @@ func (l *ShardedList) BRPopLPush(ctx context.Context, destination *ShardedList, 
 // It costs O(elements moved); within one list at the same end, one by one, that times the capacity. The errors are those of
 // LMove, an unknown mode or order being a syntax error.
 func (l *ShardedList) LMoveM(ctx context.Context, destination *ShardedList, srcpos, destpos string, args redis.LMoveMArgs) ([]string, error) {
-	var values []string
-	move, err := l.moving(destination, srcpos, destpos, args)
-	if err == nil {
-		values, err = move.run(ctx)
-	}
+	values, err := l.move(destination, srcpos, destpos, args, atOnce(ctx))
 	return values, l.wrap("lmovem", err)
 }
 
@@ -73,71 +71,38 @@ func (l *ShardedList) LMoveM(ctx context.Context, destination *ShardedList, srcp
 // A list that has elements, but too few, wakes nobody: the call looks again, after 2 ms, 4 ms and so on up to every 32 ms.
 func (l *ShardedList) BLMoveM(ctx context.Context, destination *ShardedList, srcpos, destpos string, timeout time.Duration,
 	args redis.LMoveMArgs) ([]string, error) {
-	var values []string
-	move, err := l.moving(destination, srcpos, destpos, args)
-	if err == nil {
-		values, err = move.wait(ctx, timeout)
-	}
+	values, err := l.move(destination, srcpos, destpos, args, within(ctx, timeout))
 	return values, l.wrap("blmovem", err)
 }
 
-func (l *ShardedList) moveOne(ctx context.Context, destination *ShardedList, srcpos, destpos string) (string, error) {
-	move, err := l.moving(destination, srcpos, destpos, redis.LMoveMArgs{})
+// move carries out a move in one of the ways below.
+func (l *ShardedList) move(destination *ShardedList, from, to string, args redis.LMoveMArgs,
+	carryOut func(*blocking.Call) ([]string, error)) ([]string, error) {
+	how, err := layout.ParseMove(from, to, args)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return first(move.run(ctx))
+	call, err := l.list.Move(destination.list, how)
+	if err != nil {
+		return nil, err
+	}
+	return carryOut(call)
 }
 
-func (l *ShardedList) awaitOne(ctx context.Context, destination *ShardedList, srcpos, destpos string, timeout time.Duration) (string, error) {
-	move, err := l.moving(destination, srcpos, destpos, redis.LMoveMArgs{})
-	if err != nil {
-		return "", err
-	}
-	return first(move.wait(ctx, timeout))
+// atOnce carries out a call without waiting for elements.
+func atOnce(ctx context.Context) func(*blocking.Call) ([]string, error) {
+	return func(call *blocking.Call) ([]string, error) { return call.Run(ctx) }
 }
 
+// within carries out a call, and waits for elements for a time.
+func within(ctx context.Context, timeout time.Duration) func(*blocking.Call) ([]string, error) {
+	return func(call *blocking.Call) ([]string, error) { return call.Wait(ctx, timeout) }
+}
+
+// first returns the first of the values, of which there is one unless there is an error.
 func first(values []string, err error) (string, error) {
 	if !isDone(err) {
 		return "", err
 	}
 	return values[0], err
-}
-
-// moving is the errand of a move.
-func (l *ShardedList) moving(destination *ShardedList, srcpos, destpos string, args redis.LMoveMArgs) (*errand, error) {
-	from, fromErr := sideOf(srcpos)
-	to, toErr := sideOf(destpos)
-	exactly := strings.EqualFold(string(args.Mode), string(redis.LMoveMExactly))
-	oneByOne := strings.EqualFold(string(args.Order), string(redis.LMoveMOBO))
-	switch {
-	case fromErr != nil || toErr != nil,
-		args.Mode != "" && !exactly && !strings.EqualFold(string(args.Mode), string(redis.LMoveMCount)),
-		args.Order != "" && !oneByOne && !strings.EqualFold(string(args.Order), string(redis.LMoveMBulk)):
-		return nil, errSyntax
-	}
-	lists := []*ShardedList{l, destination}
-	if err := together(lists...); err != nil {
-		return nil, err
-	}
-	return &errand{
-		lists:   lists[:1],
-		creates: destination,
-		count:   max(1, int(args.Count)),
-		build: func(count int, wait waiting, release string) operation {
-			o := operationOn(lists, lmoveScript, 8)
-			o.args = append(o.args, string(from), string(to), destination.capacity.Load(), count, exactly, oneByOne, string(wait), release)
-			return o
-		},
-	}, nil
-}
-
-func sideOf(position string) (side, error) {
-	switch strings.ToUpper(position) {
-	case "LEFT":
-		return left, nil
-	case "RIGHT":
-		return right, nil
-	}
-	return "", errSyntax
 }

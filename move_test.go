@@ -16,6 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/shardedlist/shardedlist/internal/batch"
+	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
@@ -226,7 +229,7 @@ func await(t testing.TB, waits *ShardedList, call func() (string, error)) <-chan
 		result <- popped{value, err}
 	}()
 	require.Eventually(t, func() bool {
-		return waits.rdb.HGet(t.Context(), waits.keys.meta, "armed").Val() == "1"
+		return waits.rdb().HGet(t.Context(), waits.keys().Meta, "armed").Val() == "1"
 	}, 10*time.Second, time.Millisecond)
 	return result
 }
@@ -277,7 +280,7 @@ func TestAChainOfBlockedMoves(t *testing.T) {
 			}))
 		}
 		last := blockingPop(t, lists[length], t.Context(), 0)
-		lists[length].left.blocked(t)
+		blocked(t, lists[length])
 		_, err := lists[0].RPush(t.Context(), "x")
 		require.NoError(t, err)
 		assert.Equal(t, popped1("x"), <-last)
@@ -439,7 +442,7 @@ func TestMovesOfWrongTypesAreAsInRedis(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		foreign := func(list *ShardedList, plain string) {
-			require.NoError(t, rdb.Set(t.Context(), list.keys.meta, "x", 0).Err())
+			require.NoError(t, rdb.Set(t.Context(), list.keys().Meta, "x", 0).Err())
 			require.NoError(t, rdb.Set(t.Context(), plain, "x", 0).Err())
 		}
 		for _, setup := range []string{"wrong source", "wrong destination", "wrong destination, empty source", "all wrong"} {
@@ -497,12 +500,12 @@ func TestAWrongTypeAtTheDestinationChangesNothing(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
-		for what, key := range map[string]func(k keys) string{
-			"meta":  func(k keys) string { return k.meta },
-			"bell":  func(k keys) string { return k.bell },
-			"first": func(k keys) string { return k.shard(0) },
-			"next":  func(k keys) string { return k.shard(1) },
-			"last":  func(k keys) string { return k.shard(2) },
+		for what, key := range map[string]func(k oneslot.Keys) string{
+			"meta":  func(k oneslot.Keys) string { return k.Meta },
+			"bell":  func(k oneslot.Keys) string { return k.Bell },
+			"first": func(k oneslot.Keys) string { return k.Shard(0) },
+			"next":  func(k oneslot.Keys) string { return k.Shard(1) },
+			"last":  func(k oneslot.Keys) string { return k.Shard(2) },
 		} {
 			for _, count := range []int64{1, 5} {
 				tag := uniqueName(t)
@@ -517,7 +520,7 @@ func TestAWrongTypeAtTheDestinationChangesNothing(t *testing.T) {
 					_, err = destination.RPush(t.Context(), "x")
 					require.NoError(t, err)
 				}
-				require.NoError(t, rdb.Set(t.Context(), key(destination.keys), "foreign", 0).Err())
+				require.NoError(t, rdb.Set(t.Context(), key(destination.keys()), "foreign", 0).Err())
 				before := []map[string]string{snapshot(t, source), snapshot(t, destination)}
 				_, err = source.LMoveM(t.Context(), destination, "LEFT", "RIGHT", redis.LMoveMArgs{Count: count})
 				if err == nil {
@@ -559,9 +562,9 @@ func TestMovesAndPopsWhenMemoryIsFull(t *testing.T) {
 			// A blocked move that finds no room hands its wake-up on, to a pop that needs none.
 			_, _, err = LMPop(t.Context(), "LEFT", 9, lists...)
 			require.NoError(t, err)
-			lists[0].maxSlice = 10 * time.Minute
+			lists[0].slot().MaxSlice = 10 * time.Minute
 			slow := openList(t, rdb, lists[0].Name()) // the pop comes second
-			slow.maxSlice = 10 * time.Minute
+			slow.slot().MaxSlice = 10 * time.Minute
 			move := await(t, lists[0], func() (string, error) { return lists[0].BLMove(t.Context(), lists[1], "LEFT", "LEFT", 0) })
 			asleepIn(t, rdb, 1)
 			pop := await(t, lists[0], func() (string, error) {
@@ -570,9 +573,8 @@ func TestMovesAndPopsWhenMemoryIsFull(t *testing.T) {
 			})
 			asleepIn(t, rdb, 2)
 			pipe := rdb.TxPipeline()
-			o := lists[0].operation(pushScript, 3)
-			(&lane{}).address(o)
-			pipe.Do(t.Context(), append(pushScript.whole(append(o.args, "R", 2)), "x")...)
+			push := lists[0].slot().Pushes(layout.Right).Join([]*batch.Request{{Values: []any{"x"}, Count: 1}})
+			pipe.Do(t.Context(), push.Prepare().Call().Eval()...)
 			pipe.ConfigSet(t.Context(), "maxmemory", "1")
 			_, err = pipe.Exec(t.Context())
 			require.NoError(t, err)
@@ -630,7 +632,7 @@ func TestNoWakeUpIsLostBetweenLists(t *testing.T) {
 			var lists []*ShardedList
 			for _, list := range names {
 				list = openList(t, rdb, list.Name(), WithCapacity(2))
-				list.maxSlice = 10 * time.Minute // the end of a slice would hide that a wake-up was lost
+				list.slot().MaxSlice = 10 * time.Minute // the end of a slice would hide that a wake-up was lost
 				lists = append(lists, list)
 			}
 			loop(func() ([]string, error) {
@@ -895,7 +897,7 @@ func TestMovesAndPopsWithoutExactlyOnce(t *testing.T) {
 		assert.Equal(t, redis.Nil, err)
 		assert.Equal(t, []string{"3", "4", "5", "6", "0"}, content(t, b))
 		for _, list := range []*ShardedList{a, b} {
-			assert.Empty(t, rdb.Keys(t.Context(), list.keys.glob()+"op:*").Val())
+			assert.Empty(t, rdb.Keys(t.Context(), list.keys().Glob()+"op:*").Val())
 		}
 	})
 }

@@ -5,6 +5,12 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/internal/blocking"
+	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/rediserr"
 )
 
 // LMPop removes up to count elements from one end of the first of the lists that has any, in one atomic step, and returns that
@@ -21,10 +27,7 @@ import (
 // none, and for thirty at the most. What it took for a caller that has given up goes back to the end it came from, as long as the
 // server can be reached within a minute.
 func LMPop(ctx context.Context, direction string, count int64, lists ...*ShardedList) (from *ShardedList, values []string, err error) {
-	p, err := popping(direction, count, lists)
-	if err == nil {
-		from, values, err = p.from(p.run(ctx))
-	}
+	from, values, err = popFirst(direction, count, lists, atOnce(ctx))
 	return from, values, wrapAll("lmpop", lists, err)
 }
 
@@ -40,10 +43,7 @@ func LMPop(ctx context.Context, direction string, count int64, lists ...*Sharded
 // It returns ErrNegativeTimeout, with nothing sent, and otherwise the errors of LMPop. A server that cannot serve for the moment
 // is borne with until the deadline of ctx, or for ten seconds if it has none.
 func BLMPop(ctx context.Context, timeout time.Duration, direction string, count int64, lists ...*ShardedList) (from *ShardedList, values []string, err error) {
-	p, err := popping(direction, count, lists)
-	if err == nil {
-		from, values, err = p.from(p.wait(ctx, timeout))
-	}
+	from, values, err = popFirst(direction, count, lists, within(ctx, timeout))
 	return from, values, wrapAll("blmpop", lists, err)
 }
 
@@ -76,74 +76,60 @@ func fromOnly(list *ShardedList, value string, err error) (*ShardedList, string,
 
 func popAny(ctx context.Context, timeout time.Duration, name, direction string, lists []*ShardedList) (*ShardedList, string, error) {
 	if len(lists) == 0 {
-		return nil, "", wrapAll(name, lists, replyError("ERR wrong number of arguments for '"+name+"' command"))
+		return nil, "", wrapAll(name, lists, rediserr.WrongNumber(name))
 	}
-	p, err := popping(direction, 1, lists)
-	if err != nil {
-		return nil, "", wrapAll(name, lists, err)
-	}
-	from, values, err := p.from(p.wait(ctx, timeout))
+	from, values, err := popFirst(direction, 1, lists, within(ctx, timeout))
 	value, err := first(values, err)
 	return from, value, wrapAll(name, lists, err)
 }
 
-// pop is the errand of a pop from the first list that has elements.
-type pop struct{ errand }
-
-func popping(direction string, count int64, lists []*ShardedList) (*pop, error) {
+// popFirst pops from the first of the lists that has elements.
+func popFirst(direction string, count int64, lists []*ShardedList,
+	carryOut func(*blocking.Call) ([]string, error)) (*ShardedList, []string, error) {
 	if len(lists) == 0 {
-		return nil, replyError("ERR numkeys should be greater than 0")
+		return nil, nil, rediserr.NumKeys
 	}
-	end, err := sideOf(direction)
+	end, err := layout.ParseEnd(direction)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if count <= 0 {
-		return nil, errCount
+		return nil, nil, rediserr.Count
 	}
-	if err := together(lists...); err != nil {
-		return nil, err
+	lists = distinct(lists)
+	call, err := lists[0].list.PopFirst(listsOf(lists), end, int(count))
+	if err != nil {
+		return nil, nil, err
 	}
-	p := &pop{errand{lists: distinct(lists), count: int(count)}}
-	p.build = func(count int, wait waiting, release string) operation {
-		o := operationOn(p.lists, lmpopScript, 4)
-		o.args = append(o.args, string(end), count, string(wait), release)
-		return o
-	}
-	p.giveBack = func(reply any) {
-		if from, values, err := p.from(found(reply, nil)); err == nil {
-			from.putBack(end, values)
-		}
-	}
-	return p, nil
-}
-
-// from tells which list elements come from: its number stands before them.
-func (p *pop) from(elements []string, err error) (*ShardedList, []string, error) {
+	found, err := carryOut(call)
 	if !isDone(err) {
 		return nil, nil, err
 	}
-	number, syntaxErr := strconv.Atoi(elements[0])
+	number, syntaxErr := strconv.Atoi(found[0])
 	if syntaxErr != nil {
 		return nil, nil, syntaxErr
 	}
-	return p.lists[number-1], elements[1:], err
+	return lists[number-1], found[1:], err
 }
 
 // distinct drops lists that have been named before.
 func distinct(lists []*ShardedList) []*ShardedList {
-	seen := map[string]bool{}
+	type identity struct {
+		name   string
+		client redis.UniversalClient
+	}
+	seen := map[identity]bool{}
 	var result []*ShardedList
 	for _, l := range lists {
-		if !seen[l.name] {
-			seen[l.name] = true
+		if id := (identity{l.Name(), l.list.Client()}); !seen[id] {
+			seen[id] = true
 			result = append(result, l)
 		}
 	}
 	return result
 }
 
-// wrapAll is wrap for an operation on several lists; it names the first.
+// wrapAll is wrap for an operation on several lists. It names the first.
 func wrapAll(operation string, lists []*ShardedList, err error) error {
 	if len(lists) == 0 {
 		return fmt.Errorf("shardedlist: %s: %w", operation, err) // there always is one

@@ -18,13 +18,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardedlist/shardedlist/internal/blocking"
+	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/session"
 )
 
 // call is an operation on the deque, for the history that porcupine checks.
 type call struct {
 	push  bool
-	end   side
+	end   layout.End
 	value string
 }
 
@@ -34,13 +37,13 @@ var deque = porcupine.Model{
 	Step: func(state, input, output any) (bool, any) {
 		values, in := slices.Clone(state.([]string)), input.(call)
 		switch {
-		case in.push && in.end == left:
+		case in.push && in.end == layout.Left:
 			return true, slices.Insert(values, 0, in.value)
 		case in.push:
 			return true, append(values, in.value)
 		case len(values) == 0:
 			return output == "", values
-		case in.end == left:
+		case in.end == layout.Left:
 			return output == values[0], values[1:]
 		default:
 			return output == values[len(values)-1], values[:len(values)-1]
@@ -93,9 +96,9 @@ func hammer(t *testing.T, connections []redis.UniversalClient, seed uint64) (his
 		group.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(client)))
 			for i := range each {
-				in := call{push: random.IntN(2) == 0, end: left, value: fmt.Sprintf("%d-%d", client, i)}
+				in := call{push: random.IntN(2) == 0, end: layout.Left, value: fmt.Sprintf("%d-%d", client, i)}
 				if random.IntN(2) == 0 {
-					in.end = right
+					in.end = layout.Right
 				}
 				called := time.Since(start)
 				output, err := perform(list, in, random)
@@ -106,7 +109,7 @@ func hammer(t *testing.T, connections []redis.UniversalClient, seed uint64) (his
 					history = append(history, porcupine.Operation{
 						ClientId: client, Input: in, Output: output, Call: int64(called), Return: int64(returned),
 					})
-				} else if returned-called >= leaveGrace {
+				} else if returned-called >= session.LeaveGrace {
 					stalled = true
 				} // else it was given up: it took nothing
 				mutex.Unlock()
@@ -132,7 +135,7 @@ func describe(history []porcupine.Operation) string {
 func perform(list *ShardedList, in call, random *rand.Rand) (value string, err error) {
 	ctx := context.Background()
 	pop, wait, push := list.LPop, list.BLPop, list.LPush
-	if in.end == right {
+	if in.end == layout.Right {
 		pop, wait, push = list.RPop, list.BRPop, list.RPush
 	}
 	switch {
@@ -180,15 +183,20 @@ func TestTheBooksBlockingPopTakesFromTheWrongPlace(t *testing.T) {
 
 	// The same with the bell: the consumer arms the list and is held up; its pipeline takes the leftmost element.
 	list := newList(t, rdb, WithCapacity(1))
-	values, _, err := list.left.take(round{ask: 1})
+	source := list.slot().Source(layout.Left)
+	reply, err := source.Pop(1, blocking.First, "").Run(ctx)
 	require.NoError(t, err)
+	values, _ := source.Read(reply)
 	require.Empty(t, values)
 	_, err = list.RPush(ctx, "a")
 	require.NoError(t, err)
 	_, err = list.LPush(ctx, "b")
 	require.NoError(t, err)
-	values, _, err = list.left.take(round{ask: 1, release: list.keys.release("held-up"), slice: time.Second})
+	key, s := source.ReleaseKey(), list.slot().Sessions().New()
+	s.Begin()
+	outcome, err := source.Block(s, source.Pop(1, blocking.Woken, key), key, time.Second)
 	require.NoError(t, err)
+	values, _ = source.Read(outcome.Reply)
 	assert.Equal(t, []string{"b"}, values)
 	assert.Equal(t, []string{"a"}, content(t, list))
 }

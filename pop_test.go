@@ -114,10 +114,10 @@ func TestLargeResultsOfPopsAreForgotten(t *testing.T) {
 				assert.NoError(t, err)
 			})
 		}
-		require.Eventually(t, func() bool { return list.left.count() == 20 }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return list.left().Waiting() == 20 }, 10*time.Second, time.Millisecond)
 		large := make([]any, 20)
 		for i := range large {
-			large[i] = strings.Repeat("x", largeResult)
+			large[i] = strings.Repeat("x", 5<<10)
 		}
 		_, err = list.RPush(t.Context(), large...)
 		require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestLargeResultsOfPopsAreForgotten(t *testing.T) {
 func awaitForgotten(t *testing.T, list *ShardedList) {
 	require.Eventually(t, func() bool {
 		for _, node := range nodesOf(t, list) {
-			if len(node.Keys(t.Context(), list.keys.glob()+"*:popped").Val()) > 0 {
+			if len(node.Keys(t.Context(), list.keys().Glob()+"*:popped").Val()) > 0 {
 				return false
 			}
 		}

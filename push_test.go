@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/session"
 )
 
 func TestValuesAreEncodedAsGoRedisEncodesThem(t *testing.T) {
@@ -173,17 +173,6 @@ func TestAPushOfManyValuesIsAtomic(t *testing.T) {
 
 func TestAGiantPushIsSplit(t *testing.T) {
 	t.Parallel()
-	values := func(values []any) int {
-		size, _ := callSize(values)
-		return size
-	}
-	assert.Equal(t, maxCallValues, values(numbers(0, maxCallValues+1)))
-	assert.Equal(t, 5, values(numbers(0, 5)))
-	megabyte := strings.Repeat("x", 1<<20)
-	megabytes := slices.Repeat([]any{megabyte}, 100)
-	assert.Equal(t, 64, values(megabytes))
-	assert.Equal(t, 1, values([]any{strings.Repeat("x", 80<<20), "y"}), "one value at least")
-
 	list := newList(t, redistest.Shared(t, redistest.Redis).Client(t))
 	length, err := list.RPush(t.Context(), numbers(0, maxCallValues+5)...)
 	require.NoError(t, err)
@@ -239,7 +228,7 @@ func TestACancelledPushHearsItsOutcome(t *testing.T) {
 					switch {
 					case err == nil:
 						pushed.Add(1)
-					case time.Since(called) < leaveGrace: // else the machine has stalled
+					case time.Since(called) < session.LeaveGrace: // else the machine has stalled
 						assert.ErrorIs(t, err, context.DeadlineExceeded)
 						assert.NotErrorIs(t, err, ErrOutcomeUnknown)
 						cancelled.Add(1)

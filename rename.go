@@ -1,6 +1,10 @@
 package shardedlist
 
-import "context"
+import (
+	"context"
+
+	"github.com/shardedlist/shardedlist/internal/layout"
+)
 
 // Rename gives the list another name, and deletes a list that has it: RENAME. It returns the server's error "ERR no such key" if
 // there is no list. This ShardedList keeps its name, and is of a list that does not exist from then on. Callers blocked in BLPop
@@ -13,13 +17,13 @@ import "context"
 // On a cluster both names must be of one slot, by a common hash tag; else the error is the server's CROSSSLOT, with nothing
 // sent. It is done once, as LPush is. Its other errors are those of LPush.
 func (l *ShardedList) Rename(ctx context.Context, newName string) error {
-	_, err := l.transfer(ctx, renames, newName, true)
+	_, err := l.transfer(ctx, layout.Rename, newName, true)
 	return l.wrap("rename", err)
 }
 
 // RenameNX is Rename if there is no list of the new name, and reports false if there is one: RENAMENX.
 func (l *ShardedList) RenameNX(ctx context.Context, newName string) (bool, error) {
-	renamed, err := l.transfer(ctx, renames, newName, false)
+	renamed, err := l.transfer(ctx, layout.Rename, newName, false)
 	return renamed, l.wrap("renamenx", err)
 }
 
@@ -30,80 +34,45 @@ func (l *ShardedList) RenameNX(ctx context.Context, newName string) (bool, error
 // It is one atomic step, which costs O(elements) and holds the server for as long, as COPY does. A server with no room for it
 // says so and has changed nothing. The rest is as with Rename.
 func (l *ShardedList) Copy(ctx context.Context, destination string, replace bool) (bool, error) {
-	copied, err := l.transfer(ctx, copies, destination, replace)
+	copied, err := l.transfer(ctx, layout.Copy, destination, replace)
 	return copied, l.wrap("copy", err)
 }
 
 // Exists tells whether there is a list, which is one with elements: EXISTS. It costs O(1). Its errors are those of LLen.
 func (l *ShardedList) Exists(ctx context.Context) (bool, error) {
-	length, err := l.length(ctx)
-	return length > 0, l.wrap("exists", err)
+	length, err := resultOf[int64](ctx, l, "exists", l.list.Length())
+	return length > 0, err
 }
 
 // Type returns "list" if there is a list, else "none": TYPE. It costs O(1). Its errors are those of LLen.
 func (l *ShardedList) Type(ctx context.Context) (string, error) {
-	length, err := l.length(ctx)
+	length, err := resultOf[int64](ctx, l, "type", l.list.Length())
 	switch {
 	case err != nil:
-		return "", l.wrap("type", err)
+		return "", err
 	case length == 0:
 		return "none", nil
 	}
 	return "list", nil
 }
 
-// What transfer.lua does.
-const (
-	renames = "RENAME"
-	copies  = "COPY"
-)
-
 // transfer renames or copies the list, and tells whether it did.
-func (l *ShardedList) transfer(ctx context.Context, what, name string, replace bool) (bool, error) {
-	if name == l.name {
-		length, err := l.length(ctx)
+func (l *ShardedList) transfer(ctx context.Context, how layout.Transfer, name string, replace bool) (bool, error) {
+	if name == l.Name() {
+		result, err := l.list.Length().Run(ctx)
 		if err != nil {
 			return false, err
 		}
-		return transferToItself(what, length, replace)
+		return how.ToItself(result.(int64), replace)
 	}
-	other, err := New(l.rdb, name)
+	if name == "" {
+		return false, ErrEmptyName
+	}
+	op, err := l.list.Transfer(how, l.list.Sibling(name), replace)
 	if err != nil {
 		return false, err
 	}
-	other.forgetful, other.expiryGrace = l.forgetful, l.expiryGrace
-	o, err := l.transferOperation(what, other, replace)
-	if err != nil {
-		return false, err
-	}
-	verdict, err := integer(l.edit(ctx, o))
-	if isDone(err) {
-		other.tend(ctx, verdict)
-	}
-	return verdict > verdictNo, err
-}
-
-func (l *ShardedList) transferOperation(what string, other *ShardedList, replace bool) (operation, error) {
-	lists := []*ShardedList{l, other}
-	if err := together(lists...); err != nil {
-		return operation{}, err
-	}
-	mode := ""
-	if replace {
-		mode = "replace"
-	}
-	o := operationOn(lists, transferScript, 2)
-	o.args = append(o.args, what, mode)
-	return o, nil
-}
-
-// transferToItself is what becomes of a list of that length that is to get the name it has.
-func transferToItself(what string, length int64, replace bool) (bool, error) {
-	switch {
-	case what == copies:
-		return false, errSameObject
-	case length == 0:
-		return false, errNoSuchKey
-	}
-	return replace, nil
+	result, err := op.Run(ctx)
+	transferred, _ := result.(bool)
+	return transferred, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
@@ -129,12 +130,12 @@ func TestRenameAndCopyAmongStaleShards(t *testing.T) {
 				_, err := to.RPush(t.Context(), numbers(0, 1500)...)
 				require.NoError(t, err)
 				for _, list := range []*ShardedList{from, to} {
-					_, err = list.run(t.Context(), delScript)
+					_, err = bare(list.slot().Delete()).Run(t.Context())
 					require.NoError(t, err)
 				}
 				_, err = from.LPush(t.Context(), numbers(0, 30)...)
 				require.NoError(t, err)
-				_, err = from.edit(t.Context(), from.expireOperation(expiry{expiryIn, time.Hour.Milliseconds(), ""})) // there are more to sweep after it
+				_, err = bare(from.slot().Expire(layout.Expiry{How: layout.ExpireIn, Milliseconds: time.Hour.Milliseconds()})).Run(t.Context()) // there are more to sweep after it
 				require.NoError(t, err)
 				if taken > 0 {
 					_, err = to.LPush(t.Context(), numbers(0, taken)...)
@@ -170,7 +171,7 @@ func TestRenameAndCopyWakeWhoWaitsForTheNewName(t *testing.T) {
 		for _, renames := range []bool{true, false} {
 			from, to := pair(t, server.Client(t), 5)
 			result := blockingPop(t, to, t.Context(), 0)
-			to.left.blocked(t)
+			blocked(t, to)
 			if renames {
 				require.NoError(t, from.Rename(t.Context(), to.Name()))
 			} else {
@@ -180,11 +181,11 @@ func TestRenameAndCopyWakeWhoWaitsForTheNewName(t *testing.T) {
 			assert.Equal(t, popped{"0", nil}, <-result)
 			if renames { // and who waits for the old one goes on waiting
 				result = blockingPop(t, from, t.Context(), 0)
-				from.left.blocked(t)
+				blocked(t, from)
 				require.NoError(t, to.Rename(t.Context(), from.Name()))
 				assert.Equal(t, popped{"1", nil}, <-result)
 				result = blockingPop(t, to, t.Context(), 0)
-				to.left.blocked(t)
+				blocked(t, to)
 				_, err := to.RPush(t.Context(), "again")
 				require.NoError(t, err)
 				assert.Equal(t, popped{"again", nil}, <-result)
@@ -199,13 +200,13 @@ func TestRenameAndCopyWakeWhoWaitsForTheNewName(t *testing.T) {
 func TestRenameAndCopyRing(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		for _, command := range []string{"RENAME", "COPY"} {
+		for _, command := range []layout.Transfer{layout.Rename, layout.Copy} {
 			from, to := pair(t, server.Client(t), 5)
 			arm(t, to)
-			require.Zero(t, to.rdb.LLen(t.Context(), to.keys.bell).Val())
+			require.Zero(t, to.rdb().LLen(t.Context(), to.keys().Bell).Val())
 			_, err := from.transfer(t.Context(), command, to.Name(), true)
 			require.NoError(t, err)
-			assert.EqualValues(t, 1, to.rdb.LLen(t.Context(), to.keys.bell).Val())
+			assert.EqualValues(t, 1, to.rdb().LLen(t.Context(), to.keys().Bell).Val())
 		}
 	})
 }
@@ -214,17 +215,17 @@ func TestRenameAndCopyRing(t *testing.T) {
 func TestRenameAndCopyTakeAnUnfinishedExpireAlong(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		for _, command := range []string{"COPY", "RENAME"} {
+		for _, command := range []layout.Transfer{layout.Copy, layout.Rename} {
 			from, to := pair(t, server.Client(t), 2000)
 			_, err := from.LPopCount(t.Context(), 1000)
 			require.NoError(t, err)
-			_, err = from.edit(t.Context(), from.expireOperation(expiry{expiryIn, time.Hour.Milliseconds(), ""}))
+			_, err = bare(from.slot().Expire(layout.Expiry{How: layout.ExpireIn, Milliseconds: time.Hour.Milliseconds()})).Run(t.Context())
 			require.NoError(t, err)
 			_, err = from.transfer(t.Context(), command, to.Name(), true)
 			require.NoError(t, err)
 			require.NoError(t, to.Check(t.Context()))
-			assert.NotContains(t, snapshot(t, to)[to.keys.meta], "walk")
-			assert.Positive(t, to.rdb.PTTL(t.Context(), to.keys.meta).Val())
+			assert.NotContains(t, snapshot(t, to)[to.keys().Meta], "walk")
+			assert.Positive(t, to.rdb().PTTL(t.Context(), to.keys().Meta).Val())
 		}
 	})
 }
@@ -311,7 +312,7 @@ func TestRenameAndExpireOverABrokenNetwork(t *testing.T) {
 			server, proxy := redistest.Shared(t, redistest.Redis), redistest.NewProxy(t)
 			sound, _ := pair(t, server.Client(t), 5)
 			from, to := openList(t, server.Client(t, through(proxy)), sound.Name()), sound.Name()[:len(sound.Name())-len("from")]+"to"
-			back := openList(t, from.rdb, to)
+			back := openList(t, from.rdb(), to)
 			proxy.Set(fault)
 			for range 20 {
 				for i, change := range []func(context.Context) (bool, error){

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
@@ -118,7 +119,7 @@ var operations = map[string]func(ctx context.Context, list *ShardedList) error{
 
 // beside is another list whose keys are among those that snapshot takes for the list's.
 func beside(list *ShardedList) *ShardedList {
-	other, err := New(list.rdb, list.keys.prefix+"beside", WithCapacity(2))
+	other, err := New(list.rdb(), list.keys().Prefix+"beside", WithCapacity(2))
 	if err != nil {
 		panic(err)
 	}
@@ -131,14 +132,14 @@ func snapshot(t testing.TB, list *ShardedList) map[string]string {
 	t.Helper()
 	keys := map[string]string{}
 	for _, node := range nodesOf(t, list) {
-		found, err := node.Keys(t.Context(), list.keys.glob()).Result()
+		found, err := node.Keys(t.Context(), list.keys().Glob()).Result()
 		require.NoError(t, err)
 		for _, key := range found {
 			value := read(t, node, key)
 			if value == "" { // it has expired meanwhile
 				continue
 			}
-			if !strings.HasPrefix(key, list.keys.bell+":") && !strings.HasPrefix(key, list.keys.record("")) {
+			if !strings.HasPrefix(key, list.keys().Bell+":") && !strings.HasPrefix(key, list.keys().Records()) {
 				keys[key] = value
 			}
 		}
@@ -177,16 +178,16 @@ func TestAWrongTypeIsAnErrorThatChangesNothing(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
-		foreign := map[string]func(k keys) string{
-			"meta":       func(k keys) string { return k.meta },
-			"bell":       func(k keys) string { return k.bell },
-			"first":      func(k keys) string { return k.shard(-1) },
-			"middle":     func(k keys) string { return k.shard(0) },
-			"last":       func(k keys) string { return k.shard(1) },
-			"next right": func(k keys) string { return k.shard(2) },
-			"next left":  func(k keys) string { return k.shard(-2) },
-			"far right":  func(k keys) string { return k.shard(4) },
-			"far left":   func(k keys) string { return k.shard(-4) },
+		foreign := map[string]func(k oneslot.Keys) string{
+			"meta":       func(k oneslot.Keys) string { return k.Meta },
+			"bell":       func(k oneslot.Keys) string { return k.Bell },
+			"first":      func(k oneslot.Keys) string { return k.Shard(-1) },
+			"middle":     func(k oneslot.Keys) string { return k.Shard(0) },
+			"last":       func(k oneslot.Keys) string { return k.Shard(1) },
+			"next right": func(k oneslot.Keys) string { return k.Shard(2) },
+			"next left":  func(k oneslot.Keys) string { return k.Shard(-2) },
+			"far right":  func(k oneslot.Keys) string { return k.Shard(4) },
+			"far left":   func(k oneslot.Keys) string { return k.Shard(-4) },
 		}
 		met := map[string]bool{}
 		for what, key := range foreign {
@@ -202,7 +203,7 @@ func TestAWrongTypeIsAnErrorThatChangesNothing(t *testing.T) {
 						_, err = list.RPush(t.Context(), "c", "d", "e", "f")
 						require.NoError(t, err)
 					}
-					require.NoError(t, rdb.Set(t.Context(), key(list.keys), "foreign", 0).Err())
+					require.NoError(t, rdb.Set(t.Context(), key(list.keys()), "foreign", 0).Err())
 					before := snapshot(t, list)
 					err = operate(t.Context(), list)
 					if err == nil {
@@ -229,7 +230,7 @@ func TestAnUnknownLayoutIsAnErrorThatChangesNothing(t *testing.T) {
 		} {
 			list, err := New(rdb, uniqueName(t)+name, WithCapacity(2))
 			require.NoError(t, err)
-			require.NoError(t, rdb.HSet(t.Context(), list.keys.meta, meta).Err())
+			require.NoError(t, rdb.HSet(t.Context(), list.keys().Meta, meta).Err())
 			before := snapshot(t, list)
 			for what, operate := range operations {
 				assert.ErrorIs(t, operate(t.Context(), list), ErrLayout, what)
@@ -335,10 +336,10 @@ func TestPopKeepsWorkingWhenMemoryIsFull(t *testing.T) {
 			assert.ErrorIs(t, (<-result).err, context.Canceled)
 
 			// The sweep of a Del that was cut short, where it meets only gaps.
-			_, err = doomed.run(t.Context(), delScript)
+			_, err = bare(doomed.slot().Delete()).Run(t.Context())
 			require.NoError(t, err)
 			for id := int64(100); id < 400; id++ {
-				require.NoError(t, rdb.Del(t.Context(), doomed.keys.shard(id)).Err())
+				require.NoError(t, rdb.Del(t.Context(), doomed.keys().Shard(id)).Err())
 			}
 			for range 3 {
 				_, err = doomed.LPop(t.Context())

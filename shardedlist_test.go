@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/session"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.Main(m)) }
@@ -81,13 +82,13 @@ func keysOfList(t testing.TB, list *ShardedList) []string {
 	t.Helper()
 	found := []string{}
 	for _, node := range nodesOf(t, list) {
-		keys, err := node.Keys(t.Context(), list.keys.glob()).Result()
+		keys, err := node.Keys(t.Context(), list.keys().Glob()).Result()
 		require.NoError(t, err)
 		for _, key := range keys {
-			if !strings.HasPrefix(key, list.keys.record("")) {
+			if !strings.HasPrefix(key, list.keys().Records()) {
 				found = append(found, key)
 			} else if life, err := node.PTTL(t.Context(), key).Result(); err == nil { // the node may be about to receive it
-				assert.LessOrEqual(t, life, recordLife)
+				assert.LessOrEqual(t, life, session.RecordLife)
 				assert.NotEqual(t, time.Duration(-1), life, "%q never expires", key)
 			}
 		}
@@ -97,7 +98,7 @@ func keysOfList(t testing.TB, list *ShardedList) []string {
 
 func nodesOf(t testing.TB, list *ShardedList) (nodes []*redis.Client) {
 	t.Helper()
-	switch rdb := list.rdb.(type) {
+	switch rdb := list.rdb().(type) {
 	case *redis.ClusterClient:
 		added := make(chan *redis.Client, 100)
 		require.NoError(t, rdb.ForEachMaster(t.Context(), func(_ context.Context, node *redis.Client) error {
@@ -221,7 +222,7 @@ func TestLaterOperationsFinishAnInterruptedDel(t *testing.T) {
 				require.NoError(t, err)
 				_, err = list.LPopCount(t.Context(), 10) // so that ids do not begin at 0
 				require.NoError(t, err)
-				_, err = list.run(t.Context(), delScript) // and no sweep after it
+				_, err = bare(list.slot().Delete()).Run(t.Context()) // and no sweep after it
 				require.NoError(t, err)
 
 				length, err := list.LLen(t.Context())
@@ -239,7 +240,7 @@ func TestLaterOperationsFinishAnInterruptedDel(t *testing.T) {
 				assert.Zero(t, info.Unswept)
 				shards := 0
 				for _, key := range keysOfList(t, list) {
-					if key != list.keys.meta && !strings.HasPrefix(key, list.keys.bell) && !strings.HasPrefix(key, beside(list).keys.prefix) {
+					if key != list.keys().Meta && !strings.HasPrefix(key, list.keys().Bell) && !strings.HasPrefix(key, beside(list).keys().Prefix) {
 						shards++
 					}
 				}
@@ -268,7 +269,7 @@ func TestDelOfAMillionElementsTakesBoundedSteps(t *testing.T) {
 	}
 	require.NoError(t, rdb.ConfigResetStat(t.Context()).Err())
 
-	reply, err := list.run(t.Context(), delScript)
+	reply, err := bare(list.slot().Delete()).Run(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []any{int64(1), int64(1)}, reply)
 	calls := commandCalls(t, rdb)
@@ -350,7 +351,7 @@ func TestAnEmptyListLeavesNoKeyForLongerThanAMinute(t *testing.T) {
 		assertAllExpire(t, list)
 		_, err = list.RPush(t.Context(), "rings")
 		require.NoError(t, err)
-		assert.Negative(t, rdb.TTL(t.Context(), list.keys.meta).Val(), "a list with elements lives on")
+		assert.Negative(t, rdb.TTL(t.Context(), list.keys().Meta).Val(), "a list with elements lives on")
 		_, err = list.LPop(t.Context())
 		require.NoError(t, err)
 		assertAllExpire(t, list)
@@ -360,7 +361,7 @@ func TestAnEmptyListLeavesNoKeyForLongerThanAMinute(t *testing.T) {
 func assertAllExpire(t *testing.T, list *ShardedList) {
 	t.Helper()
 	for _, key := range keysOfList(t, list) {
-		life := list.rdb.PTTL(t.Context(), key).Val()
+		life := list.rdb().PTTL(t.Context(), key).Val()
 		assert.Positive(t, life, key)
 		assert.LessOrEqual(t, life, time.Minute, key)
 	}

@@ -1,4 +1,4 @@
-package shardedlist
+package hook
 
 import (
 	"cmp"
@@ -6,10 +6,15 @@ import (
 	"errors"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/internal/batch"
+	"github.com/shardedlist/shardedlist/internal/rediserr"
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/session"
 )
 
 // ProcessPipelineHook is of redis.Hook.
-func (h *hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (h *Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		calls := make([]*invocation, len(cmds))
 		ours := false
@@ -28,11 +33,11 @@ func (h *hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 }
 
 // transaction carries out commands between MULTI and EXEC. If one of them is refused, none is sent.
-func (h *hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook) error {
+func (h *Hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook) error {
 	p := pipeline{hook: h, atomic: true}
 	for i, cmd := range cmds {
 		err := p.add(ctx, cmd, calls[i])
-		if err != nil && !isReply(err) {
+		if err != nil && !script.IsReply(err) {
 			for _, cmd := range cmds {
 				cmd.SetErr(err)
 			}
@@ -49,7 +54,7 @@ func (h *hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*inv
 }
 
 // pipeline carries out commands that need not be atomic. Those that may wait divide it.
-func (h *hook) pipeline(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook) error {
+func (h *Hook) pipeline(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook) error {
 	p := pipeline{hook: h}
 	for i, cmd := range cmds {
 		if c := calls[i]; c != nil && c.command.blocks && !c.tooLong() {
@@ -76,7 +81,7 @@ func firstError(cmds []redis.Cmder) error {
 
 // pipeline is commands that go to the server in one round trip.
 type pipeline struct {
-	hook   *hook
+	hook   *Hook
 	atomic bool // it is a transaction
 	parts  []*part
 	failed []redis.Cmder // before they could be sent
@@ -85,11 +90,11 @@ type pipeline struct {
 // part is a command of a pipeline, or several that are joined, and what is sent for it.
 type part struct {
 	cmds        []redis.Cmder
-	translation *translation // nil for a command that is sent as it is
-	joined      []*joined    // the commands' requests, where they are one operation
-	sent        []own        // a script for each step
-	lanes       []*lane      // those of the steps
-	plain       own
+	translation *translation      // nil for a command that is sent as it is
+	joined      []*joined         // the commands' requests, where they are one operation
+	pending     []session.Pending // the translation's steps
+	sent        []script.Command  // a script for each step
+	plain       script.Command
 }
 
 // aborted is the error of the transaction's other commands if one that was sent has kept it from being carried out.
@@ -99,7 +104,7 @@ func (p *pipeline) aborted() error {
 		case redis.HasErrorPrefix(err, "EXECABORT"), errors.Is(err, redis.ErrCrossSlot):
 			return err
 		case redis.HasErrorPrefix(err, "wrong number of arguments"):
-			return errAborted
+			return rediserr.Aborted
 		}
 	}
 	return nil
@@ -138,15 +143,11 @@ func (p *part) join(j *joined) bool {
 	if p.joined == nil {
 		return false
 	}
-	first := p.joined[0]
-	if first.list != j.list || first.end != j.end || first.kind != j.kind {
-		return false
+	count, bytes := j.request.Count, j.request.Bytes
+	for _, other := range p.joined {
+		count, bytes = count+other.request.Count, bytes+other.request.Bytes
 	}
-	count, bytes := j.request.count, j.request.bytes
-	for _, j := range p.joined {
-		count, bytes = count+j.request.count, bytes+j.request.bytes
-	}
-	if count > maxJoined || bytes > maxJoinedBytes {
+	if j.kind != p.joined[0].kind || !batch.Fits(count, bytes) {
 		return false
 	}
 	p.joined = append(p.joined, j)
@@ -154,8 +155,8 @@ func (p *part) join(j *joined) bool {
 }
 
 // requests are those of the part's commands.
-func (p *part) requests() []*request {
-	requests := make([]*request, len(p.joined))
+func (p *part) requests() []*batch.Request {
+	requests := make([]*batch.Request, len(p.joined))
 	for i, j := range p.joined {
 		requests[i] = j.request
 	}
@@ -190,48 +191,33 @@ func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) err
 	return err
 }
 
-// scriptAt is a script on the node of a slot.
+// scriptAt is a script on a server.
 type scriptAt struct {
-	script *script
-	slot   int
+	script *script.Script
+	place  string
 }
 
-// prepare appends what is to be sent for the part. Scripts are sent whole the first time: were the server not to know one, the
+// prepare appends what is to be sent for the part. Scripts are sent whole the first time: if the server did not know one, the
 // commands behind it would be carried out all the same.
 func (p *part) prepare(ctx context.Context, wire []redis.Cmder, known map[scriptAt]bool) []redis.Cmder {
-	if j := p.translation.joined; j != nil {
-		o := j.kind.join(j.list, j.end, p.requests())
-		if j.kind == &pops {
-			o.nothing = func() operation { return j.kind.join(j.list, j.end, nil) }
-			o.giveBack = func(reply any) {
-				popped, _ := elements(reply)
-				j.list.putBack(j.end, popped)
-			}
-		}
-		p.translation.steps = []step{{j.list, o}}
+	steps := p.translation.steps
+	if p.joined != nil {
+		steps = []session.Operation{p.joined[0].kind.Join(p.requests())}
 	}
-	for _, s := range p.translation.steps {
-		var n *lane
-		if s.op.lane > 0 {
-			n = s.list.lanes.Get().(*lane)
-			n.number++
-			n.address(s.op)
-		}
-		args := s.op.args
-		at := scriptAt{script: s.op.script}
-		if _, single := s.list.rdb.(*redis.Client); !single {
-			at.slot = s.list.keys.slot()
-		}
-		if !known[at] {
+	for _, step := range steps {
+		pending := step.Prepare()
+		call := pending.Call()
+		args := call.Args
+		if at := (scriptAt{call.Script, pending.Place()}); !known[at] {
 			known[at] = true
-			args = s.op.script.whole(args)
+			args = call.Eval()
 		}
-		cmd := own{Cmd: redis.NewCmd(ctx, args...)}
-		p.sent, p.lanes = append(p.sent, cmd), append(p.lanes, n)
+		cmd := script.NewCommand(ctx, args...)
+		p.pending, p.sent = append(p.pending, pending), append(p.sent, cmd)
 		wire = append(wire, cmd)
 	}
 	if p.translation.plain != nil {
-		p.plain = own{Cmd: redis.NewCmd(ctx, p.translation.plain...)}
+		p.plain = script.NewCommand(ctx, p.translation.plain...)
 		wire = append(wire, p.plain)
 	}
 	return wire
@@ -241,29 +227,48 @@ func (p *part) prepare(ctx context.Context, wire []redis.Cmder, known map[script
 func (p *part) finish(ctx context.Context, atomic bool) {
 	replies := make([]any, len(p.sent))
 	var problem error
-	for i := range p.sent {
-		reply, err := p.settle(ctx, i, atomic)
-		replies[i] = reply
-		if problem == nil {
-			problem = err
-		}
+	for i, cmd := range p.sent {
+		reply, err := cmd.Result()
+		replies[i], err = p.pending[i].End(ctx, reply, err, atomic)
+		problem = cmp.Or(problem, err)
 	}
 	if p.joined != nil {
 		p.share(replies[0], problem)
 		return
 	}
-	var plain any
-	if problem == nil && p.translation.needsPlain(replies) {
-		plain, problem = p.plain.Result()
-	}
-	reply, err := p.translation.finish(ctx, replies, plain, problem)
+	reply, err := p.reply(ctx, replies, problem)
 	_ = setReply(p.cmds[0], reply, err)
+}
+
+// reply makes the command's reply of those of its steps, unless there is a problem.
+func (p *part) reply(ctx context.Context, replies []any, problem error) (any, error) {
+	if problem != nil {
+		return nil, problem
+	}
+	results := make([]any, len(replies))
+	var shortfall error // ErrNotReplicated
+	for i, reply := range replies {
+		var err error
+		if results[i], err = p.pending[i].Finish(ctx, reply); !script.IsDone(err) {
+			return nil, err
+		}
+		shortfall = cmp.Or(shortfall, err)
+	}
+	var plain any
+	if p.translation.needsPlain(results) {
+		var err error
+		if plain, err = p.plain.Result(); err != nil {
+			return nil, err
+		}
+	}
+	reply, err := p.translation.replyOf(results, plain)
+	return reply, cmp.Or(err, shortfall)
 }
 
 // share gives each of the joined commands its part of the reply.
 func (p *part) share(reply any, problem error) {
 	if problem == nil {
-		p.joined[0].kind.share(p.requests(), reply)
+		p.joined[0].kind.Share(p.requests(), reply)
 	}
 	for i, cmd := range p.cmds {
 		var reply any
@@ -272,26 +277,4 @@ func (p *part) share(reply any, problem error) {
 		}
 		_ = setReply(cmd, reply, problem)
 	}
-}
-
-// settle returns what the i-th step came to. Outside a transaction, one whose reply was lost, or that the server could not serve for
-// the moment, is repeated.
-func (p *part) settle(ctx context.Context, i int, atomic bool) (any, error) {
-	s, n := p.translation.steps[i], p.lanes[i]
-	reply, err := p.sent[i].Result()
-	if err == redis.Nil {
-		reply, err = nil, nil
-	}
-	again := !atomic && err != nil && (!isReply(err) || isPassing(err) || redis.HasErrorPrefix(err, "NOSCRIPT"))
-	if n == nil {
-		if again {
-			return s.run(ctx)
-		}
-		return reply, typed(err)
-	}
-	n.learn(err != nil, err)
-	if again {
-		reply, err = s.list.repeat(ctx, deadline(ctx), n, s.op)
-	}
-	return reply, typed(s.list.endEdit(n, s.op, reply, err))
 }

@@ -1,4 +1,4 @@
-package shardedlist
+package hook
 
 import (
 	"errors"
@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/internal/rediserr"
+	"github.com/shardedlist/shardedlist/internal/script"
 )
 
 // setReply fills a command with a reply as the server sends it: nil, an int64, a string, or a []any of such. It returns the
@@ -15,7 +18,7 @@ func setReply(cmd redis.Cmder, reply any, err error) error {
 	if err == nil && reply == nil {
 		err = redis.Nil
 	}
-	if isDone(err) && reply != nil && !setValue(cmd, reply) {
+	if script.IsDone(err) && reply != nil && !setValue(cmd, reply) {
 		err = fmt.Errorf("shardedlist: a %T cannot hold a %T", cmd, reply)
 	}
 	err = asReplied(err)
@@ -112,11 +115,11 @@ func asReplied(err error) error {
 	switch {
 	case strings.HasPrefix(text, "PLAINLIST"):
 		return ErrPlainList
-	case strings.Contains(text, string(errWrongType)):
-		return errWrongType
+	case strings.Contains(text, string(rediserr.WrongType)):
+		return rediserr.WrongType
 	}
 	if at := strings.Index(text, " script: "); at > 0 {
-		return replyError(text[:at])
+		return rediserr.Error(text[:at])
 	}
 	return replied
 }

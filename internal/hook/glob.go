@@ -1,6 +1,16 @@
-package shardedlist
+package hook
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
+
+// Match returns a function that tells whether a key matches any of the patterns of KEYS.
+func Match(patterns ...string) func(key string) bool {
+	return func(key string) bool {
+		return slices.ContainsFunc(patterns, func(pattern string) bool { return globMatches(pattern, key) })
+	}
+}
 
 // globMatches tells whether a key matches a pattern of Redis's KEYS, byte by byte.
 func globMatches(pattern, key string) bool {

@@ -1,0 +1,412 @@
+// Package batch is group commit: callers of one kind who find an operation in flight share the next one.
+//
+// A caller that finds a free session leads a batch of its own, which its own goroutine sends at once. Callers that find all sessions busy
+// queue. When a session becomes free they are the next batch, and the first of them sends one operation for all.
+//
+// This package knows who waits, who leads, and whose time is up. It does not know what an operation does.
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/session"
+)
+
+const (
+	// sessions is how many operations of one kind may be in flight at once: while the server works on one, the client can
+	// prepare the other. That pays from a queue of minQueue on; below, two small batches cost more than one.
+	sessions = 2
+	minQueue = 8
+	// maxCount and maxBytes bound what callers join into one operation. What one caller brings may be more.
+	maxCount = 1024
+	maxBytes = 1 << 20
+	// idleAfter is how long a session must be idle before the server is asked to drop a large result: not between any two
+	// operations of a busy one.
+	idleAfter = 100 * time.Millisecond
+)
+
+// Kind is what differs between kinds of operations.
+type Kind struct {
+	// Join makes one operation of the requests, and of none a no-op.
+	Join func(requests []*Request) session.Operation
+	// Share gives each request whose caller is there its part of the reply, and returns elements that are nobody's.
+	Share func(requests []*Request, reply any) (surplus []string)
+	// Reclaim takes care of elements that are nobody's. Kinds without it change a list, and their callers have to hear that an
+	// outcome is unknown.
+	Reclaim func(surplus []string)
+}
+
+// ErrNoAnswer is the error of a caller whose turn came when its time was up.
+var ErrNoAnswer = fmt.Errorf("the server has not answered: %w", context.DeadlineExceeded)
+
+// Batcher is where the callers of one kind of operation meet.
+type Batcher struct {
+	// Fixed by New.
+	kind *Kind
+
+	mu        sync.Mutex
+	queue     []*Request // in the order they came
+	contended bool       // the last batch had company
+	forming   *batch     // the batch that takes the queue along when it begins
+	idle      []*stream
+	abandoned int         // streams with an operation that a caller has given up: nothing may overtake it
+	forgetter *time.Timer // runs forget; nil unless it is about to
+}
+
+// stream is a session, and what the batcher knows of it.
+type stream struct {
+	*session.Session
+	abandoned bool // a caller has given up its operation; guarded by Batcher.mu
+}
+
+// batch is the requests that one operation carries, in the order they came.
+type batch struct {
+	stream    *stream
+	requests  []*Request
+	count     int // of their values, or of the elements they want
+	bytes     int
+	contended bool              // others are likely to come along
+	leader    *Request          // its caller's goroutine sends the batch
+	numbered  bool              // the operation has its sequence number
+	op        session.Operation // the requests as one
+}
+
+// New returns a Batcher with sessions of the pool.
+func New(pool *session.Pool, kind *Kind) *Batcher {
+	c := &Batcher{kind: kind}
+	for range sessions {
+		c.idle = append(c.idle, &stream{Session: pool.New()})
+	}
+	return c
+}
+
+// Do carries out one caller's request, and returns its error. There is a result too with ErrNotReplicated.
+func (c *Batcher) Do(ctx context.Context, r *Request) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r.giveUp = script.Deadline(ctx)
+	c.mu.Lock()
+	c.queue = append(c.queue, r)
+	c.dispatch()
+	c.mu.Unlock()
+	select {
+	case b := <-r.ready:
+		c.lead(ctx, b)
+	case <-ctx.Done():
+		c.leave(ctx, r)
+	}
+	return r.err
+}
+
+// dispatch gives an idle session to the first caller in the queue, who is to lead a batch. The lock is held.
+func (c *Batcher) dispatch() {
+	for len(c.queue) > 0 && c.mayStart() {
+		next := slices.IndexFunc(c.idle, func(s *stream) bool { return s.Unknown() }) // that has to be resolved first
+		if next < 0 {
+			next = len(c.idle) - 1
+		}
+		b := &batch{stream: c.idle[next], leader: c.queue[0], contended: c.contended}
+		c.idle = slices.Delete(c.idle, next, next+1)
+		c.fill(b, 1)
+		c.forming = b
+		b.leader.ready <- b
+	}
+}
+
+// mayStart reports whether there is a session for another batch.
+func (c *Batcher) mayStart() bool {
+	if c.forming != nil {
+		return false
+	}
+	if len(c.idle) == sessions {
+		return true
+	}
+	return len(c.idle) > 0 && len(c.queue) >= minQueue && c.abandoned == 0
+}
+
+// fill moves up to limit requests from the queue to a batch, as many as may be joined. The lock is held.
+func (c *Batcher) fill(b *batch, limit int) {
+	size := 0
+	for size < min(limit, len(c.queue)) {
+		r := c.queue[size]
+		if len(b.requests) > 0 && !Fits(b.count+r.Count, b.bytes+r.Bytes) {
+			break
+		}
+		r.batch = b
+		b.requests = append(b.requests, r)
+		b.count, b.bytes = b.count+r.Count, b.bytes+r.Bytes
+		size++
+	}
+	c.queue = slices.Delete(c.queue, 0, size)
+}
+
+// Fits reports whether requests of that many values or elements, and bytes, may be joined into one operation.
+func Fits(count, bytes int) bool { return count <= maxCount && bytes <= maxBytes }
+
+// begin closes a batch: whoever is in the queue by now comes along. Before that, it lets callers run that are ready to, mostly
+// those whom the last batch has just served.
+func (c *Batcher) begin(b *batch) {
+	if b.contended {
+		runtime.Gosched()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.withdraw(b)
+	if c.abandoned == 0 {
+		c.fill(b, len(c.queue))
+	}
+	b.op = c.kind.Join(b.requests) // now: a caller that leaves may reuse its slice
+	b.stream.Begin()
+	b.numbered = true
+	c.formed(b)
+	c.dispatch() // what did not fit into the batch
+}
+
+// lead sends a batch, if there is one: a caller whose request is done gets none.
+func (c *Batcher) lead(ctx context.Context, b *batch) {
+	if b == nil {
+		return
+	}
+	outcome := c.send(ctx, b)
+	failed := outcome.Status != session.Done
+	if failed && (b.stream.Unknown() || script.IsTransient(outcome.Err) || ctx.Err() != nil) {
+		c.passOn(ctx, b, outcome.Err)
+		return
+	}
+	if surplus := c.finish(b, outcome); len(surplus) > 0 {
+		go c.kind.Reclaim(surplus)
+	}
+}
+
+func (c *Batcher) send(ctx context.Context, b *batch) session.Outcome {
+	if !b.numbered {
+		if err := ctx.Err(); err != nil {
+			return session.Outcome{Status: session.Refused, Err: err}
+		}
+		if b.stream.Unknown() {
+			if time.Now().After(b.leader.giveUp) {
+				return session.Outcome{Status: session.Refused, Err: ErrNoAnswer} // earlier operations are still unresolved
+			}
+			if outcome := c.resolve(ctx, b.stream); outcome.Status != session.Done {
+				return outcome
+			}
+		}
+		c.begin(b)
+	}
+	return b.stream.Do(ctx, b.leader.giveUp, b.op)
+}
+
+// resolve learns the outcome of a stream's last operation. Elements that it took go back.
+func (c *Batcher) resolve(ctx context.Context, s *stream) session.Outcome {
+	noop := c.kind.Join(nil)
+	outcome := s.Resolve(ctx, noop)
+	if outcome.Status == session.Done && noop.Reclaimer != nil {
+		noop.Reclaimer.Reclaim(outcome.Reply)
+	}
+	return outcome
+}
+
+// finish frees the session of a batch, and tells the callers that their requests are done. It does so without the lock, because every
+// woken caller takes it next. It returns elements that no caller is there to take.
+func (c *Batcher) finish(b *batch, outcome session.Outcome) (surplus []string) {
+	c.mu.Lock()
+	if outcome.Status == session.Done {
+		surplus = c.kind.Share(b.requests, outcome.Reply)
+	}
+	size := len(b.requests)
+	waiting := b.requests[:0]
+	for _, r := range b.requests {
+		if r.gone {
+			continue
+		}
+		if r.err, r.batch = outcome.Err, nil; r != b.leader {
+			waiting = append(waiting, r)
+		}
+	}
+	if len(waiting) > 0 {
+		c.mu.Unlock()
+		for _, r := range waiting {
+			r.ready <- nil
+		}
+		c.mu.Lock()
+	}
+	c.contended = size+len(c.queue) > 1
+	c.retire(b)
+	c.mu.Unlock()
+	return surplus
+}
+
+// forget has the server drop the large results of idle sessions. The others' turn comes when they are idle.
+func (c *Batcher) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forgetter = nil
+	for _, s := range c.idle {
+		s.ForgetLarge()
+	}
+}
+
+// abandon notes that the caller of a request in flight has gone.
+func (c *Batcher) abandon(r *Request) {
+	r.gone = true
+	if s := r.batch.stream; !s.abandoned {
+		s.abandoned = true
+		c.abandoned++
+	}
+}
+
+// clear notes that the stream's last operation is resolved, or was never sent.
+func (c *Batcher) clear(s *stream) {
+	if s.abandoned {
+		s.abandoned = false
+		c.abandoned--
+	}
+}
+
+// formed notes that the queue need not wait for that batch.
+func (c *Batcher) formed(b *batch) {
+	if c.forming == b {
+		c.forming = nil
+	}
+}
+
+// retire frees the session of a batch that is over.
+func (c *Batcher) retire(b *batch) {
+	c.formed(b)
+	if !b.stream.Unknown() {
+		c.clear(b.stream)
+	}
+	if b.stream.Large() && c.forgetter == nil {
+		c.forgetter = time.AfterFunc(idleAfter, c.forget)
+	}
+	c.idle = append(c.idle, b.stream)
+	c.dispatch()
+}
+
+// passOn is for a leader whose time is up before the batch's outcome is known. The lead passes to a caller with time left, while the
+// record still exists. If there is none, the outcome is resolved in the background.
+func (c *Batcher) passOn(ctx context.Context, b *batch, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.formed(b)
+	now, late := time.Now(), b.leader
+	unknown := b.stream.Unknown()
+	if b.numbered && unknown {
+		err = session.Lost(err, c.kind.Reclaim != nil)
+	}
+	repeatable := !b.numbered || now.Before(b.stream.Expires())
+	for _, r := range b.requests {
+		if r.gone || r != late && now.Before(r.giveUp) && repeatable {
+			continue
+		}
+		c.abandon(r)
+		if r.err = err; r != late {
+			r.ready <- nil
+		}
+	}
+	if !unknown { // it was never sent
+		c.withdraw(b)
+	}
+	for _, r := range b.requests {
+		if !r.gone {
+			b.leader = r
+			r.ready <- b
+			return
+		}
+	}
+	if !unknown {
+		c.retire(b)
+		return
+	}
+	go c.resolveAbandoned(context.WithoutCancel(ctx), b)
+}
+
+// withdraw takes the requests of callers who have gone out of a batch that was not sent. The lock is held.
+func (c *Batcher) withdraw(b *batch) {
+	b.numbered, b.count, b.bytes = false, 0, 0
+	b.requests = slices.DeleteFunc(b.requests, func(r *Request) bool { return r.gone })
+	for _, r := range b.requests {
+		b.count, b.bytes = b.count+r.Count, b.bytes+r.Bytes
+	}
+	c.clear(b.stream)
+}
+
+// resolveAbandoned asks for the outcome of a batch that has no callers left. If the server does not answer, the session's next
+// leader asks again.
+func (c *Batcher) resolveAbandoned(ctx context.Context, b *batch) {
+	for start := time.Now(); b.stream.Unknown() && time.Since(start) < session.ResolveFor; {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		outcome := c.resolve(ctx, b.stream)
+		cancel()
+		if errors.Is(outcome.Err, redis.ErrClosed) {
+			break
+		}
+		c.expire()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.retire(b)
+}
+
+// expire sends away the callers in the queue who have waited long enough.
+func (c *Batcher) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	c.queue = slices.DeleteFunc(c.queue, func(r *Request) bool {
+		late := now.After(r.giveUp)
+		if late {
+			r.err = ErrNoAnswer
+			r.ready <- nil
+		}
+		return late
+	})
+}
+
+// leave is for a caller whose ctx has ended while it waited. In the queue, it takes its request with it. In a batch, it waits for about
+// a round trip to hear the outcome, so that a caller's own retry does not duplicate it. Then it leaves the request there: what
+// it pushes may be pushed, and what is popped for it goes to the others or back.
+func (c *Batcher) leave(ctx context.Context, r *Request) {
+	c.mu.Lock()
+	if i := slices.Index(c.queue, r); i >= 0 {
+		c.queue = slices.Delete(c.queue, i, i+1)
+		r.err = ctx.Err()
+		c.mu.Unlock()
+		return
+	}
+	c.mu.Unlock()
+
+	grace := time.NewTimer(session.LeaveGrace)
+	defer grace.Stop()
+	select {
+	case b := <-r.ready:
+		c.lead(ctx, b)
+		return
+	case <-grace.C:
+	}
+	c.mu.Lock()
+	if r.batch == nil { // its request was just done, and it is about to hear so
+		c.mu.Unlock()
+		<-r.ready
+		return
+	}
+	select {
+	case b := <-r.ready: // it has just been told to lead
+		c.mu.Unlock()
+		c.lead(ctx, b)
+	default:
+		c.abandon(r)
+		r.err = session.Lost(ctx.Err(), c.kind.Reclaim != nil)
+		c.mu.Unlock()
+	}
+}

@@ -1,0 +1,49 @@
+package blocking
+
+import (
+	"time"
+
+	"github.com/shardedlist/shardedlist/internal/script"
+)
+
+// failures decides what becomes of rounds that fail: waiting callers should not hear of what will pass.
+type failures struct {
+	err    error
+	number int
+	since  time.Time
+}
+
+// count notes the error of a round, or that it had none.
+func (f *failures) count(err error) {
+	if err == nil {
+		*f = failures{}
+		return
+	}
+	if f.number == 0 {
+		f.since = time.Now()
+	}
+	f.number++
+	f.err = err
+}
+
+// pause returns how long to wait before the next round.
+func (f *failures) pause() time.Duration {
+	if f.number == 0 {
+		return 0
+	}
+	return script.Backoff(f.number)
+}
+
+// endsWait reports whether a caller gets the error: at once if it is final; if it may pass, when it has lasted for longer than the
+// caller waits for that. A patient caller, whose context has a deadline, waits until then.
+func (f *failures) endsWait(patient bool, joined, now time.Time) bool {
+	switch {
+	case f.err == nil:
+		return false
+	case !script.IsTransient(f.err):
+		return true
+	case patient:
+		return false // the context will end the wait
+	}
+	return now.Sub(f.since) > script.RetryFor && now.Sub(joined) > script.RetryFor
+}

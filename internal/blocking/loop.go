@@ -1,0 +1,152 @@
+// Package blocking serves callers that wait for elements.
+//
+// A caller never blocks on a shard. It waits on the bell, a list of dummy elements, and takes its element with the same pop as
+// everybody else, in one pipeline: a BLPOP on the bell, with the pop behind it. This package knows who waits, for how long,
+// and who gets what a pop brings. It does not know how a pop works, nor where the bell stands: its Source does.
+package blocking
+
+import (
+	"context"
+	"time"
+
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/session"
+)
+
+// Wait says how a pop that finds too few elements waits, as the scripts spell it.
+type Wait string
+
+const (
+	No    Wait = "no"    // it does not
+	First Wait = "first" // the list is armed, for a BLPOP on the bell to follow
+	Woken Wait = "woken" // that BLPOP has ended
+)
+
+// Source is where elements come from: one end of a list, or of several.
+type Source interface {
+	// Pop takes up to count elements. A woken pop takes nothing if its release key, unless that is empty, exists.
+	Pop(count int, wait Wait, release string) session.Operation
+	// Block sends a pop behind a BLPOP, of a slice, on the bell and the release key.
+	Block(s *session.Session, pop session.Operation, release string, slice time.Duration) (session.Outcome, error)
+	// Read reads a pop's reply: the elements, and whether the list was found to hold no more than those.
+	Read(reply any) (elements []string, exhausted bool)
+	// ReleaseKey returns a new key that releases one BLPOP, and Release does so.
+	ReleaseKey() string
+	Release(key string)
+	// Slice returns how long a BLPOP may last that is to end at the deadline, if there is one.
+	Slice(deadline time.Time) time.Duration
+}
+
+// round is one attempt to pop.
+type round struct {
+	ctx     context.Context
+	count   int
+	release string        // the key to watch beside the bell; empty: do not block
+	slice   time.Duration // how long to block
+}
+
+// result is what a round came to.
+type result struct {
+	reply     any
+	elements  []string
+	shortfall error // ErrNotReplicated, which the elements come with
+	err       error // why the list could not be looked at
+	unknown   bool  // the pop may have taken elements; the next round tells
+	armed     bool  // the list is empty, and the next push will ring
+}
+
+// party is who a loop serves.
+type party interface {
+	// next sets up a round, or reports that nobody waits any more.
+	next(armed bool) (round, bool)
+	// done hears what a round came to, and returns how long to pause before the next one.
+	done(r round, got result) (pause time.Duration)
+}
+
+// loop pops for a party that waits: at once if the list may have elements, else behind a BLPOP on the bell.
+type loop struct {
+	source   Source
+	sessions *session.Pool
+	session  *session.Session
+	owes     bool // it may have consumed a wake-up, and not passed it on
+	failures failures
+}
+
+func (l *loop) run(p party) {
+	armed := false
+	for {
+		r, ok := p.next(armed)
+		if !ok {
+			return
+		}
+		got := l.take(r)
+		armed = got.armed
+		_ = script.Sleep(r.ctx, p.done(r, got))
+	}
+}
+
+// take pops, after blocking if the round says so. It can return both elements and an error. A pop whose outcome is unknown is retried by
+// the next round while its record exists: what it took comes before what the list has.
+func (l *loop) take(r round) result {
+	if l.session != nil && l.session.Unknown() && time.Now().After(l.session.Expires()) {
+		_, _ = l.drop(session.Outcome{Status: session.Unknown}, r.count)
+	}
+	if l.session == nil {
+		l.session = l.sessions.Get()
+	}
+	if !l.session.Unknown() {
+		l.session.Begin()
+	}
+	outcome, err := l.attempt(r)
+	got := result{unknown: outcome.Status == session.Unknown}
+	if outcome.Status == session.Done {
+		var exhausted bool
+		got.reply = outcome.Reply
+		got.elements, exhausted = l.source.Read(got.reply)
+		got.shortfall, got.err = outcome.Err, err
+		got.armed = err == nil && exhausted && len(got.elements) < r.count
+	} else {
+		got.err = outcome.Err
+	}
+	l.failures.count(got.err)
+	return got
+}
+
+// attempt sends the pop, and repeats it until its outcome is known or it is time to tell those who have waited long enough. The error is
+// that of the BLPOP.
+func (l *loop) attempt(r round) (session.Outcome, error) {
+	if r.release != "" {
+		outcome, err := l.source.Block(l.session, l.source.Pop(r.count, Woken, r.release), r.release, r.slice)
+		if outcome.Status == session.Done {
+			return outcome, err
+		}
+		l.owes = true
+		if script.IsReply(outcome.Err) {
+			return outcome, nil
+		}
+	}
+	wait := First
+	if l.owes {
+		wait = Woken
+	}
+	outcome := l.session.Do(r.ctx, script.Deadline(r.ctx), l.source.Pop(r.count, wait, ""))
+	if outcome.Status == session.Done {
+		l.owes = false
+	}
+	return outcome, nil
+}
+
+// drop gives the session back. A pop whose outcome is unknown is resolved, and what it took goes back to its end.
+func (l *loop) drop(outcome session.Outcome, count int) (any, error) {
+	reply, err := l.sessions.Put(l.session, l.source.Pop(count, First, ""), outcome)
+	l.session = nil
+	return reply, err
+}
+
+// passOn rings again for others, if the loop may have consumed a wake-up.
+func (l *loop) passOn() {
+	if l.owes {
+		l.owes = false
+		_, _ = l.source.Pop(0, Woken, "").Run(context.Background())
+	}
+}

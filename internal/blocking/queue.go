@@ -1,0 +1,326 @@
+package blocking
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/session"
+)
+
+// ErrNegativeTimeout is returned for a timeout below 0.
+var ErrNegativeTimeout = errors.New("timeout is negative")
+
+const (
+	// maxWoken bounds the elements that one pop takes for the callers waiting.
+	maxWoken = 1024
+	// timerSlack is added to a caller's own timer, so that the server's timeout normally fires first.
+	timerSlack = 5 * time.Millisecond
+	// idleAfter is how long nobody must have waited before the server is asked to drop a large result.
+	idleAfter = 100 * time.Millisecond
+)
+
+// Queue is the callers of this process that are blocked on one end of a list. While there are any, one goroutine serves them: it pops
+// as many elements as there are callers, hands them out in the order the callers came, and when the list is empty blocks on the
+// bell.
+type Queue struct {
+	// Fixed by New.
+	loop
+	popNow  func(ctx context.Context) (string, error)
+	reclaim func(elements []string)
+
+	mu        sync.Mutex
+	waiting   list.List // of *waiter, in the order they came
+	leaving   list.List // of *waiter: given up, but an element may be on its way to them
+	serving   bool      // the goroutine runs
+	wanted    int       // the elements that the pop in flight may bring
+	inFlight  int       // callers in waiting that it was sent for
+	release   string    // the key that releases the pop in flight, if it is blocked and not yet released
+	forgetter *time.Timer
+}
+
+// NewQueue returns the queue of a source that has one bell. popNow pops one element, and reclaim puts back elements that no
+// caller is there to take.
+func NewQueue(source Source, sessions *session.Pool, popNow func(ctx context.Context) (string, error), reclaim func(elements []string)) *Queue {
+	return &Queue{loop: loop{source: source, sessions: sessions}, popNow: popNow, reclaim: reclaim}
+}
+
+// waiter is one blocked caller.
+type waiter struct {
+	joined   time.Time
+	deadline time.Time    // zero: none
+	patient  bool         // its context has a deadline, until which it waits for a server that cannot serve for the moment
+	outcome  chan outcome // receives once
+	served   bool         // the outcome is sent
+	inFlight bool         // the pop in flight was sent for it too
+	sawEmpty bool         // a pop that was sent for it has found the list empty
+	reason   error        // why it is leaving
+	place    *list.Element
+}
+
+type outcome struct {
+	value string
+	err   error
+}
+
+// serve gives the caller its outcome.
+func (w *waiter) serve(value string, err error) {
+	w.served = true
+	w.outcome <- outcome{value, err}
+}
+
+// Pop waits for an element: for a timeout, or for ever if that is 0. It returns redis.Nil when the time is up.
+func (q *Queue) Pop(ctx context.Context, timeout time.Duration) (string, error) {
+	if timeout < 0 {
+		return "", ErrNegativeTimeout
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	_, patient := ctx.Deadline()
+	w := q.join(timeout, patient)
+	var timeUp <-chan time.Time
+	if timeout > 0 {
+		timer := time.NewTimer(max(timeout, timeout+timerSlack)) // the longest timeouts would overflow
+		defer timer.Stop()
+		timeUp = timer.C
+	}
+	select {
+	case o := <-w.outcome:
+		return o.value, o.err
+	case <-ctx.Done():
+		return q.leave(ctx, w, ctx.Err())
+	case <-timeUp:
+		value, err := q.leave(ctx, w, redis.Nil)
+		if err == redis.Nil && !w.sawEmpty {
+			return q.popNow(ctx) // like Redis, which looks at the list however short the timeout
+		}
+		return value, err
+	}
+}
+
+// Waiting returns how many callers wait.
+func (q *Queue) Waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting.Len()
+}
+
+// Blocked reports whether the callers' pipeline blocks, or is on its way to.
+func (q *Queue) Blocked() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.release != ""
+}
+
+// Serving reports whether a goroutine serves callers.
+func (q *Queue) Serving() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.serving
+}
+
+func (q *Queue) join(timeout time.Duration, patient bool) *waiter {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w := &waiter{outcome: make(chan outcome, 1), joined: time.Now(), patient: patient}
+	if timeout > 0 {
+		w.deadline = w.joined.Add(timeout)
+	}
+	w.place = q.waiting.PushBack(w)
+	if !q.serving {
+		q.serving = true
+		go q.run(q)
+	}
+	return w
+}
+
+// leave takes a caller out who gives up, and returns the reason, unless an element has been taken for it. Where the pop in flight may
+// bring more elements than other callers are there to take, it is released, and the caller hears what it brought. Callers that
+// came after the pop was sent do not count: an element that left the list before they asked would reach them out of order.
+func (q *Queue) leave(ctx context.Context, w *waiter, reason error) (string, error) {
+	q.mu.Lock()
+	if !w.served {
+		q.waiting.Remove(w.place)
+		if w.inFlight {
+			q.inFlight--
+		}
+		if !w.inFlight || q.inFlight >= q.wanted {
+			q.mu.Unlock()
+			return "", reason
+		}
+		w.reason = reason
+		w.place = q.leaving.PushBack(w)
+		q.releaseIdle()
+	}
+	q.mu.Unlock()
+
+	select {
+	case o := <-w.outcome:
+		return o.value, o.err
+	case <-ctx.Done(): // a caller whose time is up hears the outcome; one who cancels is in a hurry
+	}
+	grace := time.NewTimer(session.LeaveGrace)
+	defer grace.Stop()
+	select {
+	case o := <-w.outcome:
+		return o.value, o.err
+	case <-grace.C:
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.served {
+		o := <-w.outcome
+		return o.value, o.err
+	}
+	q.leaving.Remove(w.place)
+	return "", reason
+}
+
+// releaseIdle releases the pop in flight if it is blocked and may bring more than there are callers to take. The lock is held.
+func (q *Queue) releaseIdle() {
+	if q.release != "" && q.inFlight < q.wanted {
+		go q.source.Release(q.release)
+		q.release = ""
+	}
+}
+
+// next begins a round for all who wait, or ends the goroutine if nobody does.
+func (q *Queue) next(armed bool) (round, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting.Len() == 0 {
+		q.serving = false
+		q.rest()
+		return round{}, false
+	}
+	for e := q.waiting.Front(); e != nil; e = e.Next() {
+		e.Value.(*waiter).inFlight = true
+	}
+	q.inFlight = q.waiting.Len()
+	q.wanted = min(q.inFlight, maxWoken)
+	r := round{ctx: context.Background(), count: q.wanted}
+	if armed {
+		q.release = q.source.ReleaseKey()
+		r.release, r.slice = q.release, q.source.Slice(q.firstDeadline())
+	}
+	return r, true
+}
+
+// rest leaves nothing undone that the goroutine, which is about to end, has begun. The lock is held.
+func (q *Queue) rest() {
+	if q.owes {
+		q.owes = false
+		go (&loop{source: q.source, owes: true}).passOn()
+	}
+	if q.session == nil {
+		return
+	}
+	if q.session.Unknown() {
+		_, _ = q.drop(session.Outcome{Status: session.Unknown}, 0)
+	} else if q.session.Large() && q.forgetter == nil {
+		q.forgetter = time.AfterFunc(idleAfter, q.forget)
+	}
+}
+
+// forget has the server drop a large result, if nobody waits.
+func (q *Queue) forget() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.forgetter = nil; !q.serving && q.session != nil {
+		q.session.ForgetLarge()
+	}
+}
+
+// firstDeadline is when the time of the first caller is up; zero if none has a timeout. The lock is held.
+func (q *Queue) firstDeadline() (first time.Time) {
+	for e := q.waiting.Front(); e != nil; e = e.Next() {
+		deadline := e.Value.(*waiter).deadline
+		if first.IsZero() || !deadline.IsZero() && deadline.Before(first) {
+			first = deadline
+		}
+	}
+	return first
+}
+
+// done ends a round. It gives the elements to those whom the pop was sent for, who are the first in the queue, then to those of
+// them who are leaving, and ends all whose wait is over. Elements that no caller is there to take go back.
+func (q *Queue) done(r round, got result) (pause time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	looked := got.armed
+	if released := r.release != "" && q.release == ""; released {
+		looked = false // it was told to take nothing
+	}
+	elements := q.deliver(got)
+	for q.leaving.Len() > 0 {
+		w := q.leaving.Remove(q.leaving.Front()).(*waiter)
+		if w.reason == redis.Nil && got.unknown {
+			w.reason = got.err // rather than look at a list from which an element is on its way
+		}
+		w.serve("", w.reason)
+	}
+	q.wanted, q.inFlight, q.release = 0, 0, ""
+	q.endWaits(got, looked)
+	if len(elements) > 0 {
+		go q.reclaim(elements)
+	}
+	return q.failures.pause()
+}
+
+// deliver hands out elements, and returns those that are left. The lock is held.
+func (q *Queue) deliver(got result) (left []string) {
+	elements := got.elements
+	for len(elements) > 0 && q.inFlight+q.leaving.Len() > 0 {
+		from := &q.leaving
+		if q.inFlight > 0 {
+			from = &q.waiting
+			q.inFlight--
+		}
+		from.Remove(from.Front()).(*waiter).serve(elements[0], got.shortfall)
+		elements = elements[1:]
+	}
+	return elements
+}
+
+// endWaits ends the waits that are over after a round, which looked at an empty list or did not. The lock is held.
+func (q *Queue) endWaits(got result, looked bool) {
+	now := time.Now()
+	for e := q.waiting.Front(); e != nil; {
+		w, next := e.Value.(*waiter), e.Next()
+		goesOn := got.unknown && (w.patient || now.Sub(w.joined) < script.RetryFor/2)
+		w.sawEmpty = w.sawEmpty || w.inFlight && looked
+		w.inFlight = false
+		switch {
+		case goesOn:
+		case q.failures.endsWait(w.patient, w.joined, now):
+			w.serve("", q.failures.err)
+			q.waiting.Remove(e)
+		case w.sawEmpty && !w.deadline.IsZero() && !w.deadline.After(now):
+			w.serve("", redis.Nil)
+			q.waiting.Remove(e)
+		}
+		e = next
+	}
+}
+
+// DeliverLate gives elements that have left the list to callers who wait, and returns those that are left.
+func (q *Queue) DeliverLate(elements []string) (left []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(elements) > 0 && q.waiting.Len() > 0 {
+		w := q.waiting.Remove(q.waiting.Front()).(*waiter)
+		if w.inFlight {
+			q.inFlight--
+		}
+		w.serve(elements[0], nil)
+		elements = elements[1:]
+	}
+	q.releaseIdle()
+	return elements
+}

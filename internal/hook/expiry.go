@@ -1,0 +1,130 @@
+package hook
+
+import (
+	"context"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/rediserr"
+	"github.com/shardedlist/shardedlist/internal/session"
+)
+
+// translateExpire leaves faults with the arguments to the server, which finds them whether there is a key or not.
+func translateExpire(how layout.ExpiryKind, unit time.Duration) func(context.Context, *invocation, []layout.List) (*translation, error) {
+	return func(_ context.Context, c *invocation, lists []layout.List) (*translation, error) {
+		e := layout.Expiry{How: how}
+		var sound bool
+		if e.Milliseconds, sound = c.milliseconds(how, unit); sound {
+			e.Conditions, sound = c.conditions(3)
+		}
+		if !sound {
+			return &translation{plain: c.args, reply: func(_ []any, plain any) (any, error) { return plain, nil }}, nil
+		}
+		return expiring(c, lists, e), nil
+	}
+}
+
+func translatePersist(_ context.Context, c *invocation, lists []layout.List) (*translation, error) {
+	return expiring(c, lists, layout.Expiry{How: layout.ExpireNever, Conditions: "XX"}), nil
+}
+
+// expiring is the translation of a command that sets when a list expires.
+func expiring(c *invocation, lists []layout.List, e layout.Expiry) *translation {
+	t := general(c, lists, func(l layout.List) session.Operation { return l.Expire(e) }, func(results []any) bool { return results[0] == true })
+	t.reply = func(results []any, plain any) (any, error) {
+		if results[0] == true {
+			return int64(1), nil
+		}
+		return plain, nil
+	}
+	return t
+}
+
+// milliseconds reads when a list is to expire, unless Redis has no room for it.
+func (c *invocation) milliseconds(how layout.ExpiryKind, unit time.Duration) (int64, bool) {
+	n, err := c.integer(2)
+	per := unit.Milliseconds()
+	if err != nil || n > math.MaxInt64/per || n < math.MinInt64/per {
+		return 0, false
+	}
+	n *= per
+	return n, how == layout.ExpireAt || n <= math.MaxInt64-time.Now().UnixMilli()
+}
+
+// conditions reads those of an expiry, if they are compatible.
+func (c *invocation) conditions(from int) (string, bool) {
+	has := map[string]bool{}
+	for i := from; i < len(c.args); i++ {
+		has[strings.ToUpper(c.text(i))] = true
+	}
+	var found []string
+	for _, condition := range []string{"NX", "XX", "GT", "LT"} {
+		if has[condition] {
+			found = append(found, condition)
+		}
+	}
+	clash := has["GT"] && has["LT"] || has["NX"] && len(found) > 1
+	return strings.Join(found, " "), len(found) == len(has) && !clash
+}
+
+func translateTTL(unit time.Duration, absolute bool) func(context.Context, *invocation, []layout.List) (*translation, error) {
+	return func(_ context.Context, c *invocation, lists []layout.List) (*translation, error) {
+		served := func(results []any) bool { return results[0].(layout.Lifetime).Expires != layout.NoList }
+		t := general(c, lists, layout.List.Lifetime, served)
+		t.reply = func(results []any, plain any) (any, error) {
+			if !served(results) {
+				return plain, nil
+			}
+			return results[0].(layout.Lifetime).In(unit, absolute), nil
+		}
+		return t, nil
+	}
+}
+
+// translateRename is for RENAME and RENAMENX: the latter does not replace a list.
+func translateRename(done any, replace bool) func(context.Context, *invocation, []layout.List) (*translation, error) {
+	return func(_ context.Context, _ *invocation, lists []layout.List) (*translation, error) {
+		return transferring(lists, layout.Rename, replace, done)
+	}
+}
+
+func translateCopy(_ context.Context, c *invocation, lists []layout.List) (*translation, error) {
+	replace := false
+	for i := 3; i < len(c.args); i++ {
+		switch {
+		case c.is(i, "replace"):
+			replace = true
+		case c.is(i, "db") && i+1 < len(c.args):
+			return nil, c.unsupported(noOther)
+		default:
+			return nil, rediserr.Syntax
+		}
+	}
+	return transferring(lists, layout.Copy, replace, int64(1))
+}
+
+// transferring is the translation of a command that gives its first list, or its elements, to the second.
+func transferring(lists []layout.List, how layout.Transfer, replace bool, done any) (*translation, error) {
+	from, to := lists[0], lists[1]
+	if from == to {
+		return singleThen(from.Length(), func(length any) (any, error) {
+			transferred, err := how.ToItself(length.(int64), replace)
+			if err != nil || !transferred {
+				return int64(0), err
+			}
+			return done, nil
+		}), nil
+	}
+	op, err := from.Transfer(how, to, replace)
+	if err != nil {
+		return nil, err
+	}
+	return singleThen(op, func(transferred any) (any, error) {
+		if transferred == true {
+			return done, nil
+		}
+		return int64(0), nil
+	}), nil
+}

@@ -1,0 +1,135 @@
+// Package hook is the go-redis hook with which list commands work on sharded lists.
+//
+// It knows commands: where their keys are, what they mean for lists, and the replies that Redis gives; alone, in pipelines and in
+// transactions. It does not know the keys of shards, nor how an operation is repeated.
+package hook
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/script"
+)
+
+var (
+	// ErrUnsupported is returned for a command that a sharded list does not support. Its text says what to do instead.
+	ErrUnsupported = errors.New("not supported on a sharded list")
+	// ErrPlainList is returned for a key that matches and holds a plain list.
+	ErrPlainList = errors.New("the key holds a plain list: RENAME it to a key that is not sharded, and push its elements through this client")
+)
+
+// Hook is a redis.Hook.
+type Hook struct {
+	match func(key string) bool
+	open  func(key string) (layout.List, error)
+
+	mu           sync.Mutex
+	recent, past map[string]layout.List // by key
+}
+
+// New returns a hook for the keys that match. open returns the list that stands in for such a key.
+func New(match func(key string) bool, open func(key string) (layout.List, error)) *Hook {
+	return &Hook{match: match, open: open}
+}
+
+// maxRecent bounds how many lists a hook remembers, to twice as many: names may be without number.
+const maxRecent = 4096
+
+// list returns the sharded list that stands in for a key.
+func (h *Hook) list(key string) (layout.List, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l := h.recent[key]; l != nil {
+		return l, nil
+	}
+	l := h.past[key]
+	if l == nil {
+		var err error
+		if l, err = h.open(key); err != nil {
+			return nil, err
+		}
+	}
+	if h.recent == nil || len(h.recent) == maxRecent {
+		h.recent, h.past = make(map[string]layout.List), h.recent
+	}
+	h.recent[key] = l
+	return l, nil
+}
+
+// DialHook is of redis.Hook.
+func (h *Hook) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+// ProcessHook is of redis.Hook.
+func (h *Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c := h.recognize(cmd)
+		if c == nil {
+			return next(ctx, cmd)
+		}
+		if c.command.direct != nil && !c.tooLong() {
+			reply, err := h.alone(ctx, c)
+			return setReply(cmd, reply, err)
+		}
+		t, err := h.translate(ctx, c)
+		switch {
+		case err != nil:
+			return setReply(cmd, nil, err)
+		case t == nil:
+			return next(ctx, cmd)
+		}
+		reply, err := t.run(ctx, next)
+		return setReply(cmd, reply, err)
+	}
+}
+
+// alone carries out a command that has a way of its own when it is not in a pipeline.
+func (h *Hook) alone(ctx context.Context, c *invocation) (any, error) {
+	lists, err := h.lists(c)
+	if err != nil {
+		return nil, err
+	}
+	return c.command.direct(ctx, c, lists)
+}
+
+// translate returns the operations that carry out a call, or nil if it is to be sent as it is.
+func (h *Hook) translate(ctx context.Context, c *invocation) (*translation, error) {
+	if c.tooLong() {
+		return &translation{plain: c.truncated()}, nil
+	}
+	lists, err := h.lists(c)
+	if err != nil {
+		return nil, err
+	}
+	return c.command.translate(ctx, c, lists)
+}
+
+// run carries out a translation that stands alone.
+func (t *translation) run(ctx context.Context, next redis.ProcessHook) (any, error) {
+	results := make([]any, len(t.steps))
+	var shortfall error // ErrNotReplicated
+	for i, step := range t.steps {
+		var err error
+		if results[i], err = step.Run(ctx); !script.IsDone(err) {
+			return nil, err
+		}
+		shortfall = cmp.Or(shortfall, err)
+	}
+	var plain any
+	if t.needsPlain(results) {
+		cmd := script.NewCommand(ctx, t.plain...)
+		if err := next(ctx, cmd); err != nil {
+			return nil, err
+		}
+		plain = cmd.Val()
+	}
+	reply, err := t.replyOf(results, plain)
+	return reply, cmp.Or(err, shortfall)
+}

@@ -1,0 +1,111 @@
+package hook
+
+import (
+	"time"
+
+	"github.com/shardedlist/shardedlist/internal/layout"
+)
+
+var (
+	oneKey    = keySpec{first: 1, last: 1}
+	twoKeys   = keySpec{first: 1, last: 2}
+	allKeys   = keySpec{first: 1, last: -1}
+	butLast   = keySpec{first: 1, last: -2} // a timeout
+	secondKey = keySpec{first: 2, last: 2}
+)
+
+// What to do instead of commands that a sharded list does not support.
+const (
+	noWatch  = "a transaction of list commands, or one command that moves elements, needs no WATCH"
+	noForm   = "read it with LRANGE and push what was read"
+	noSort   = "read it with LRANGE and sort what was read"
+	noOther  = "there is no other database for it: copy it under another name, or read it with LRANGE and push what was read"
+	noScript = "a script sees the keys of the shards only: call the list commands from Go; a transaction of them is atomic"
+)
+
+// commands are those that the hook takes, by name.
+var commands = map[string]*command{
+	"lpush": {arity: -3, keys: oneKey, translate: joinPush(layout.Left), direct: pushAlone(layout.Left)},
+	"rpush": {arity: -3, keys: oneKey, translate: joinPush(layout.Right), direct: pushAlone(layout.Right)},
+	"lpop":  {arity: -2, keys: oneKey, translate: joinPop(layout.Left), direct: popAlone(layout.Left)},
+	"rpop":  {arity: -2, keys: oneKey, translate: joinPop(layout.Right), direct: popAlone(layout.Right)},
+
+	"rpoplpush":  {arity: 3, keys: twoKeys, translate: atOnce(rpoplpush)},
+	"lmove":      {arity: 5, keys: twoKeys, translate: atOnce(lmove)},
+	"lmovem":     {arity: -5, keys: twoKeys, translate: atOnce(lmovem)},
+	"lmpop":      {arity: -4, keys: keySpec{number: 1, behind: 1}, translate: atOnce(lmpop)},
+	"blpop":      {arity: -3, keys: butLast, blocks: true, translate: atOnce(blpop("LEFT")), direct: waiting(blpop("LEFT"))},
+	"brpop":      {arity: -3, keys: butLast, blocks: true, translate: atOnce(blpop("RIGHT")), direct: waiting(blpop("RIGHT"))},
+	"brpoplpush": {arity: 4, keys: twoKeys, blocks: true, translate: atOnce(brpoplpush), direct: waiting(brpoplpush)},
+	"blmove":     {arity: 6, keys: twoKeys, blocks: true, translate: atOnce(blmove), direct: waiting(blmove)},
+	"blmovem":    {arity: -6, keys: twoKeys, blocks: true, translate: atOnce(blmovem), direct: waiting(blmovem)},
+	"blmpop":     {arity: -5, keys: keySpec{number: 2, behind: 1}, blocks: true, translate: atOnce(blmpop), direct: waiting(blmpop)},
+
+	"lpushx":  {arity: -3, keys: oneKey, translate: pushXOnto(layout.Left)},
+	"rpushx":  {arity: -3, keys: oneKey, translate: pushXOnto(layout.Right)},
+	"lset":    {arity: 4, keys: oneKey, translate: translateLSet},
+	"linsert": {arity: 5, keys: oneKey, translate: translateLInsert},
+	"lrem":    {arity: 4, keys: oneKey, translate: translateLRem},
+	"ltrim":   {arity: 4, keys: oneKey, translate: translateLTrim},
+	"lpos":    {arity: -3, keys: oneKey, translate: translateLPos},
+
+	"llen":   {arity: 2, keys: oneKey, translate: translateLLen},
+	"lindex": {arity: 3, keys: oneKey, translate: translateLIndex},
+	"lrange": {arity: 4, keys: oneKey, translate: translateLRange},
+
+	"del":    {arity: -2, keys: allKeys, general: true, translate: translateDel},
+	"unlink": {arity: -2, keys: allKeys, general: true, translate: translateDel},
+	"exists": {arity: -2, keys: allKeys, general: true, translate: translateExists},
+	"touch":  {arity: -2, keys: allKeys, general: true, translate: translateExists},
+	"type":   {arity: 2, keys: oneKey, general: true, translate: translateType},
+
+	"expire":      {arity: -3, keys: oneKey, general: true, translate: translateExpire(layout.ExpireIn, time.Second)},
+	"pexpire":     {arity: -3, keys: oneKey, general: true, translate: translateExpire(layout.ExpireIn, time.Millisecond)},
+	"expireat":    {arity: -3, keys: oneKey, general: true, translate: translateExpire(layout.ExpireAt, time.Second)},
+	"pexpireat":   {arity: -3, keys: oneKey, general: true, translate: translateExpire(layout.ExpireAt, time.Millisecond)},
+	"persist":     {arity: 2, keys: oneKey, general: true, translate: translatePersist},
+	"ttl":         {arity: 2, keys: oneKey, general: true, translate: translateTTL(time.Second, false)},
+	"pttl":        {arity: 2, keys: oneKey, general: true, translate: translateTTL(time.Millisecond, false)},
+	"expiretime":  {arity: 2, keys: oneKey, general: true, translate: translateTTL(time.Second, true)},
+	"pexpiretime": {arity: 2, keys: oneKey, general: true, translate: translateTTL(time.Millisecond, true)},
+
+	"rename":   {arity: 3, keys: twoKeys, translate: translateRename("OK", true)},
+	"renamenx": {arity: 3, keys: twoKeys, translate: translateRename(int64(1), false)},
+	"copy":     {arity: -3, keys: twoKeys, translate: translateCopy},
+
+	"object": {arity: -2, keys: secondKey, general: true, translate: translateObject},
+	"memory": {arity: -2, keys: secondKey, general: true, translate: translateMemory},
+
+	"watch":      {arity: -2, keys: allKeys, hint: noWatch},
+	"dump":       {arity: 2, keys: oneKey, hint: noForm},
+	"restore":    {arity: -4, keys: oneKey, hint: noForm},
+	"move":       {arity: 3, keys: oneKey, hint: noForm},
+	"migrate":    {arity: -6, keys: allKeys, hint: noForm},
+	"sort":       {arity: -2, keys: allKeys, hint: noSort},
+	"sort_ro":    {arity: -2, keys: oneKey, hint: noSort},
+	"eval":       {arity: -3, keys: keySpec{number: 2}, hint: noScript},
+	"evalsha":    {arity: -3, keys: keySpec{number: 2}, hint: noScript},
+	"eval_ro":    {arity: -3, keys: keySpec{number: 2}, hint: noScript},
+	"evalsha_ro": {arity: -3, keys: keySpec{number: 2}, hint: noScript},
+	"fcall":      {arity: -3, keys: keySpec{number: 2}, hint: noScript},
+	"fcall_ro":   {arity: -3, keys: keySpec{number: 2}, hint: noScript},
+
+	"publish": nil, "spublish": nil, "echo": nil, "ping": nil, "keys": nil, // what they are given is no key
+}
+
+// otherCommand is any other command, whose first argument is a key if it matches: Redis would find a list there.
+var otherCommand = command{arity: -2, keys: oneKey, general: true, translate: translateOther}
+
+// Commands returns the commands that the hook carries out, and those that it refuses.
+func Commands() (supported, refused []string) {
+	for name, command := range commands {
+		switch {
+		case command == nil:
+		case command.hint != "":
+			refused = append(refused, name)
+		default:
+			supported = append(supported, name)
+		}
+	}
+	return supported, refused
+}

@@ -1,0 +1,83 @@
+package hook
+
+import (
+	"context"
+
+	"github.com/shardedlist/shardedlist/internal/batch"
+	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/session"
+)
+
+// command is what the hook knows of a Redis command.
+type command struct {
+	arity   int // words, the command's name among them; if negative, at least as many
+	keys    keySpec
+	general bool // it applies to keys of any type: to the plain key where there is no sharded list
+
+	// translate returns the operations that carry it out on the lists of its keys.
+	translate func(ctx context.Context, c *invocation, lists []layout.List) (*translation, error)
+	// direct carries out one that stands alone: a command that shares operations with other callers, or that has to wait.
+	direct func(ctx context.Context, c *invocation, lists []layout.List) (any, error)
+	blocks bool // it may wait
+	// hint says what to do where a sharded list does not support it.
+	hint string
+}
+
+// keySpec tells where a command's keys are.
+type keySpec struct {
+	first, last int // last counts from the end if negative
+	number      int // the position of the number of keys, which stand behind it; then first and last do not count
+	behind      int // words that there must be behind those
+}
+
+// translation is a command as operations on lists.
+type translation struct {
+	steps []session.Operation
+	// joined is set, instead of steps, for a command that can be one operation with its like.
+	joined *joined
+	// reply makes the command's reply of the results of its steps, and of the plain command's reply if that was needed. Without
+	// it, the first result is the reply.
+	reply func(results []any, plain any) (any, error)
+	// plain is a command for the server itself, if there is one, and served tells whether the lists have made it needless.
+	plain  []any
+	served func(results []any) bool
+}
+
+// joined is a request that others at the same end of the same list may join.
+type joined struct {
+	kind    *batch.Kind
+	request *batch.Request
+	reply   func(*batch.Request) any
+}
+
+func (t *translation) needsPlain(results []any) bool {
+	return t.plain != nil && (t.served == nil || !t.served(results))
+}
+
+func (t *translation) replyOf(results []any, plain any) (any, error) {
+	if t.reply == nil {
+		return results[0], nil
+	}
+	return t.reply(results, plain)
+}
+
+// single is the translation of a command into one operation, whose result is the reply.
+func single(op session.Operation) *translation {
+	return &translation{steps: []session.Operation{op}}
+}
+
+// singleThen is single for a command whose reply is made of the result.
+func singleThen(op session.Operation, reply func(result any) (any, error)) *translation {
+	t := single(op)
+	t.reply = func(results []any, _ any) (any, error) { return reply(results[0]) }
+	return t
+}
+
+// general gives each list one operation, and the plain key the command itself unless the lists have served it.
+func general(c *invocation, lists []layout.List, operation func(layout.List) session.Operation, served func(results []any) bool) *translation {
+	t := &translation{plain: c.args, served: served}
+	for _, l := range lists {
+		t.steps = append(t.steps, operation(l))
+	}
+	return t
+}

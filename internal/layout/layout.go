@@ -1,0 +1,180 @@
+// Package layout says what the public methods and the hook need of a list, however its elements are stored.
+//
+// One layout implements it now, oneslot: all keys of a list are in one hash slot.
+package layout
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/internal/batch"
+	"github.com/shardedlist/shardedlist/internal/blocking"
+	"github.com/shardedlist/shardedlist/internal/rediserr"
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/session"
+)
+
+// List is a list in some layout.
+type List interface {
+	// Name returns the name of the list, and Client the client that it is used through.
+	Name() string
+	Client() redis.UniversalClient
+	// Sibling returns the list of another name, with the same options.
+	Sibling(name string) List
+
+	// Push and Pop share operations with other callers at the same end. Values must be encoded. Pop returns up to count elements,
+	// and none from an empty list. A call above the layout's bounds is done in parts: results and errors are those so far.
+	Push(ctx context.Context, end End, values []any) (length int64, err error)
+	Pop(ctx context.Context, end End, count int) ([]string, error)
+	// BlockingPop waits for an element, and returns redis.Nil when the time is up.
+	BlockingPop(ctx context.Context, end End, timeout time.Duration) (string, error)
+	// Pushes and Pops return how requests at an end are joined into one operation. Before a push that way, Prepare.
+	Pushes(end End) *batch.Kind
+	Pops(end End) *batch.Kind
+	Prepare(ctx context.Context) error
+
+	// PushX pushes encoded values onto a list that has elements. The result is the length, an int64.
+	PushX(end End, values []any) session.Operation
+	// Length has the number of elements, an int64; Exists too, whatever stands at the key that the list stands in for.
+	Length() session.Operation
+	Exists() session.Operation
+	// Index has the element, a string, or nil.
+	Index(index any) session.Operation
+	// Range has the elements, a []string.
+	Range(start, stop any) session.Operation
+	// Positions takes the arguments of LPOS, and has its reply.
+	Positions(args ...any) session.Operation
+	// Set and Trim have "OK", Insert and Remove the int64 of LINSERT and LREM.
+	Set(index, value any) session.Operation
+	Insert(where, pivot, value any) session.Operation
+	Remove(count, value any) session.Operation
+	Trim(start, stop any) session.Operation
+	// Delete tells whether there was a list: a bool.
+	Delete() session.Operation
+	// Expire tells whether the expiry was set: a bool. Lifetime has a Lifetime.
+	Expire(expiry Expiry) session.Operation
+	Lifetime() session.Operation
+	// Transfer renames or copies the list, and tells whether it did: a bool.
+	Transfer(how Transfer, to List, replace bool) (session.Operation, error)
+	// Object has what OBJECT tells of the list, or nil if there is none.
+	Object(subcommand string) session.Operation
+
+	// Move moves elements to another list, and PopFirst pops from the first of several lists, this among them, that has any: it
+	// returns the position of that list among the distinct ones, counted from 1, and then the elements.
+	Move(to List, move Move) (*blocking.Call, error)
+	PopFirst(lists []List, end End, count int) (*blocking.Call, error)
+
+	// All yields the elements from left to right, in bounded steps.
+	All(ctx context.Context) iter.Seq2[string, error]
+	Info(ctx context.Context) (Info, error)
+	Check(ctx context.Context) error
+}
+
+// Errors of lists. Scripts reply with their codes.
+var (
+	ErrNegativeCount = errors.New("count is negative")
+	ErrOtherClient   = errors.New("the lists are of different clients")
+	ErrWrongType     = errors.New("a key of the list holds another type")
+	ErrLayout        = errors.New("unknown layout")
+	ErrBroken        = errors.New("list is broken")
+)
+
+// ErrorOf returns the error among those above that a server's reply stands for, or nil.
+func ErrorOf(err error) error {
+	switch {
+	case err == nil || err == redis.Nil || !script.IsReply(err):
+		return nil
+	case strings.Contains(err.Error(), "WRONGTYPE Operation against a key"): // Redis 6 and miniredis put words before it
+		return ErrWrongType
+	case redis.HasErrorPrefix(err, "BADLAYOUT "):
+		return ErrLayout
+	case redis.HasErrorPrefix(err, "BROKENLIST "):
+		return ErrBroken
+	}
+	return nil
+}
+
+// End is an end of a list, as the scripts spell it.
+type End string
+
+const (
+	Left  End = "L"
+	Right End = "R"
+)
+
+// ParseEnd reads "LEFT" or "RIGHT".
+func ParseEnd(position string) (End, error) {
+	switch strings.ToUpper(position) {
+	case "LEFT":
+		return Left, nil
+	case "RIGHT":
+		return Right, nil
+	}
+	return "", rediserr.Syntax
+}
+
+// Move says how elements move from one list to another.
+type Move struct {
+	From, To End
+	Count    int
+	Exactly  bool // Count elements or none
+	OneByOne bool // which turns them around if both ends are the same; else they keep the order of the source
+}
+
+// ParseMove reads the words of LMOVEM.
+func ParseMove(from, to string, args redis.LMoveMArgs) (Move, error) {
+	m := Move{
+		Count:    max(1, int(args.Count)),
+		Exactly:  strings.EqualFold(string(args.Mode), string(redis.LMoveMExactly)),
+		OneByOne: strings.EqualFold(string(args.Order), string(redis.LMoveMOBO)),
+	}
+	var fromErr, toErr error
+	m.From, fromErr = ParseEnd(from)
+	m.To, toErr = ParseEnd(to)
+	switch {
+	case fromErr != nil || toErr != nil,
+		args.Mode != "" && !m.Exactly && !strings.EqualFold(string(args.Mode), string(redis.LMoveMCount)),
+		args.Order != "" && !m.OneByOne && !strings.EqualFold(string(args.Order), string(redis.LMoveMBulk)):
+		return m, rediserr.Syntax
+	}
+	return m, nil
+}
+
+// Transfer is how a list gets another name, as the scripts spell it.
+type Transfer string
+
+const (
+	Rename Transfer = "RENAME"
+	Copy   Transfer = "COPY"
+)
+
+// ToItself returns whether a list of that length is given the name that it has, or the error of that.
+func (t Transfer) ToItself(length int64, replace bool) (bool, error) {
+	switch {
+	case t == Copy:
+		return false, rediserr.SameObject
+	case length == 0:
+		return false, rediserr.NoSuchKey
+	}
+	return replace, nil
+}
+
+// Info describes how a list is stored.
+type Info struct {
+	First    int64 // id of the leftmost shard
+	Last     int64 // id of the rightmost shard; First-1 if the list is empty
+	Capacity int64 // elements in a full shard; 0 if the list is empty
+	Length   int64 // number of elements
+	Bytes    int64 // memory of all shards, estimated; 0 where the server has no MEMORY USAGE
+	Slot     int   // cluster slot of all keys
+	Armed    bool  // the next push into the empty list rings the bell
+	Unswept  int64 // shards of a deleted list still to be unlinked, at the most
+}
+
+// Shards returns the number of shards.
+func (i Info) Shards() int64 { return i.Last - i.First + 1 }

@@ -1,0 +1,76 @@
+package oneslot
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/session"
+)
+
+var (
+	expireScript = script.Load("expire")
+	ttlScript    = script.Load("ttl")
+)
+
+// ContinueExpiry tells expire.lua to set no time, but to go on with what is unfinished.
+const ContinueExpiry layout.ExpiryKind = "continue"
+
+// What expire.lua and transfer.lua reply, besides 1 for yes.
+const (
+	verdictNotYet   = int64(-1) // to be repeated
+	verdictNo       = int64(0)
+	verdictContinue = int64(2) // yes, and expire.lua is to continue
+)
+
+// Expire sets when the list expires, or that it does not. A long list takes several steps, of a hundred shards.
+func (l *List) Expire(expiry layout.Expiry) session.Operation {
+	op := l.expireStep(expiry)
+	op.Finish = func(ctx context.Context, reply any) (any, error) {
+		verdict := reply.(int64)
+		var err error
+		for verdict == verdictNotYet && script.IsDone(err) {
+			reply, err = l.expireStep(expiry).Run(ctx)
+			if script.IsDone(err) {
+				verdict = reply.(int64)
+			}
+		}
+		if !script.IsDone(err) {
+			return nil, err
+		}
+		l.continueExpiry(ctx, verdict)
+		return verdict != verdictNo, err
+	}
+	return op
+}
+
+// expireStep is a step of an expiry. It does not mind what is at the key that the list stands in for.
+func (l *List) expireStep(expiry layout.Expiry) session.Operation {
+	op := l.unguarded(expireScript, 4)
+	op.Append(string(expiry.How), expiry.Milliseconds, expiry.Conditions, l.ExpiryGrace.Milliseconds())
+	return op
+}
+
+// continueExpiry goes on, in bounded steps, with what an operation left to do for its shards, if the verdict says so. The operation was
+// carried out. If this fails, later operations go on.
+func (l *List) continueExpiry(ctx context.Context, verdict int64) {
+	for verdict == verdictContinue {
+		reply, err := l.expireStep(layout.Expiry{How: ContinueExpiry}).Run(ctx)
+		if !script.IsDone(err) {
+			return
+		}
+		verdict = reply.(int64)
+	}
+}
+
+// Lifetime tells when the list expires.
+func (l *List) Lifetime() session.Operation {
+	op := l.sessions.Read(ttlScript, l.guarded[:1])
+	op.Finish = func(_ context.Context, reply any) (any, error) {
+		times := reply.([]any)
+		expires, err := strconv.ParseInt(times[0].(string), 10, 64)
+		return layout.Lifetime{Expires: expires, Now: times[1].(int64)}, err
+	}
+	return op
+}

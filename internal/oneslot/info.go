@@ -1,0 +1,67 @@
+package oneslot
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/script"
+)
+
+var infoScript = script.Load("info")
+
+// infoSamples is how many shards Info asks the size of.
+const infoSamples = 16
+
+// Info tells how the list is stored.
+func (l *List) Info(ctx context.Context) (layout.Info, error) {
+	info, err := l.meta(ctx)
+	if err == nil {
+		info.Bytes, err = l.estimateBytes(ctx, info)
+	}
+	return info, err
+}
+
+// meta is Info without the bytes.
+func (l *List) meta(ctx context.Context) (layout.Info, error) {
+	reply, err := l.read(infoScript).Run(ctx)
+	if err != nil {
+		return layout.Info{}, err
+	}
+	var n [6]int64
+	for i, value := range reply.([]any) {
+		n[i] = value.(int64)
+	}
+	return layout.Info{
+		First: n[0], Last: n[1], Capacity: n[2], Length: n[3], Slot: l.keys.Slot(), Armed: n[4] == 1, Unswept: n[5],
+	}, nil
+}
+
+// estimateBytes asks for the size of the end shards and of some evenly between them, and takes those for all.
+func (l *List) estimateBytes(ctx context.Context, info layout.Info) (int64, error) {
+	shards := info.Shards()
+	samples := min(shards, infoSamples)
+	if samples == 0 {
+		return 0, nil
+	}
+	pipe := l.Client().Pipeline()
+	for i := range samples {
+		pipe.MemoryUsage(ctx, l.keys.Shard(info.First+i*(shards-1)/max(1, samples-1)))
+	}
+	replies, err := pipe.Exec(ctx)
+	if err != nil && !script.IsReply(err) {
+		return 0, err
+	}
+	var ends, between, counted int64
+	for i, reply := range replies {
+		bytes := reply.(*redis.IntCmd).Val()
+		if i == 0 || i == len(replies)-1 {
+			ends += bytes
+		} else {
+			between += bytes
+			counted++
+		}
+	}
+	return ends + between*(shards-2)/max(1, counted), nil
+}

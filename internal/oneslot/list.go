@@ -1,0 +1,221 @@
+// Package oneslot keeps a list in one hash slot: a row of shards, behind a first and a last pointer, that share a hash tag.
+//
+// It knows the keys, and builds the operations: for each, the script and its arguments, how to read the reply, what resolves an
+// unknown outcome, and what becomes of elements that nobody is there to take. It does not know how a reply is repeated, nor who
+// waits for it.
+package oneslot
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/internal/batch"
+	"github.com/shardedlist/shardedlist/internal/blocking"
+	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/rediserr"
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/session"
+)
+
+const (
+	// DefaultCapacity is the capacity where neither the Config nor the server names one.
+	DefaultCapacity = 512
+	// MaxCapacity is the largest capacity. A larger shard would be the big key that this library is there to avoid.
+	MaxCapacity = 1 << 20
+
+	// maxSlice bounds how long one BLPOP on the bell lasts, and so how long a wake-up that a crashed client took with it
+	// can go unnoticed.
+	maxSlice = 2 * time.Second
+	// expiryGrace is how long the shards outlive a list that expires, at the least: more than the clocks of a master and a
+	// replica differ by, and than it takes to visit all shards of a very long list.
+	expiryGrace = time.Minute
+)
+
+// Config is what a list is opened with.
+type Config struct {
+	Runner *script.Runner
+	Name   string
+	// Capacity is that of a list that a push creates; 0 asks the server for one.
+	Capacity int
+	// WithoutDedup keeps no dedup records: go-redis repeats operations as it repeats Redis's own.
+	WithoutDedup bool
+	// RecordLife is how long the server keeps dedup records; 0 means session.RecordLife.
+	RecordLife time.Duration
+	// StandsFor is the plain key that the list stands in for, or empty. It must hold nothing while the list is in use.
+	StandsFor string
+}
+
+// List is a list in one slot.
+type List struct {
+	config   Config
+	runner   *script.Runner
+	keys     Keys
+	guarded  []string // the keys that scripts get: meta, and the plain key that must hold nothing, if there is one
+	sessions *session.Pool
+
+	capacity atomic.Int64 // of a list that a push creates; 0 until it is known
+
+	left, right end
+
+	// Times that tests change before they use the list.
+	MaxSlice    time.Duration // how long one BLPOP on the bell lasts at most
+	ExpiryGrace time.Duration // how long the shards outlive a list that expires, at the least
+}
+
+// end is what a list has for each of its ends.
+type end struct {
+	list          *List
+	side          layout.End
+	pushes, pops  batch.Kind
+	pusher, poper *batch.Batcher
+	waiters       *blocking.Queue
+}
+
+// New opens a list. It sends nothing.
+func New(config Config) *List {
+	l := &List{
+		config:      config,
+		runner:      config.Runner,
+		keys:        KeysOf(config.Name),
+		MaxSlice:    maxSlice,
+		ExpiryGrace: expiryGrace,
+	}
+	l.guarded = []string{l.keys.Meta}
+	if config.StandsFor != "" {
+		l.guarded = append(l.guarded, config.StandsFor)
+	}
+	l.capacity.Store(int64(config.Capacity))
+	l.sessions = &session.Pool{Runner: l.runner, Key: l.keys.Meta, Disabled: config.WithoutDedup, Life: config.RecordLife}
+	l.left.init(l, layout.Left)
+	l.right.init(l, layout.Right)
+	return l
+}
+
+func (e *end) init(l *List, side layout.End) {
+	e.list, e.side = l, side
+	e.pushes = batch.Kind{Join: e.joinPushes, Share: sharePush}
+	e.pops = batch.Kind{Join: e.joinPops, Share: sharePop, Reclaim: e.putBack}
+	e.pusher = batch.New(l.sessions, &e.pushes)
+	e.poper = batch.New(l.sessions, &e.pops)
+	e.waiters = blocking.NewQueue(e, l.sessions, e.popOne, e.putBack)
+}
+
+func (l *List) at(side layout.End) *end {
+	if side == layout.Left {
+		return &l.left
+	}
+	return &l.right
+}
+
+// Name returns the name of the list.
+func (l *List) Name() string { return l.config.Name }
+
+// Client returns the client that the list is used through.
+func (l *List) Client() redis.UniversalClient { return l.runner.Client }
+
+// Keys returns the names of the list's keys.
+func (l *List) Keys() Keys { return l.keys }
+
+// Replicas returns how many replicas an operation must reach.
+func (l *List) Replicas() int { return l.runner.Replicas }
+
+// Waiters returns the callers blocked at an end.
+func (l *List) Waiters(side layout.End) *blocking.Queue { return l.at(side).waiters }
+
+// Source returns where callers blocked at an end get elements from.
+func (l *List) Source(side layout.End) blocking.Source { return l.at(side) }
+
+// Sessions returns the sessions of operations that callers do not share.
+func (l *List) Sessions() *session.Pool { return l.sessions }
+
+// Sibling returns the list of another name, with the same options. It stands in for no key.
+func (l *List) Sibling(name string) layout.List {
+	config := l.config
+	config.Name, config.StandsFor = name, ""
+	sibling := New(config)
+	sibling.ExpiryGrace = l.ExpiryGrace
+	return sibling
+}
+
+// operation returns an operation that is done once, with room for further arguments.
+func (l *List) operation(s *script.Script, room int) session.Operation {
+	return l.sessions.Operation(s, l.guarded, room)
+}
+
+// unguarded is operation for what does not mind what stands at the key that the list stands in for.
+func (l *List) unguarded(s *script.Script, room int) session.Operation {
+	return l.sessions.Operation(s, l.guarded[:1], room)
+}
+
+// read returns an operation that changes nothing.
+func (l *List) read(s *script.Script, args ...any) session.Operation {
+	return l.sessions.Read(s, l.guarded, args...)
+}
+
+// Prepare asks the server for the capacity of lists that a push creates, once.
+func (l *List) Prepare(ctx context.Context) error {
+	if l.capacity.Load() > 0 {
+		return nil
+	}
+	config, err := l.Client().ConfigGet(ctx, "list-max-*").Result()
+	if err != nil && !script.IsReply(err) {
+		return err // not an answer: the next push asks again
+	}
+	capacity := int64(DefaultCapacity)
+	for _, setting := range []string{"list-max-listpack-size", "list-max-ziplist-size", "list-max-ziplist-entries"} {
+		if entries, err := strconv.ParseInt(config[setting], 10, 64); err == nil && entries > 0 && entries <= MaxCapacity {
+			capacity = entries
+		}
+	}
+	l.capacity.CompareAndSwap(0, capacity)
+	return nil
+}
+
+// several returns the lists as lists of this layout, if one script can serve them.
+func several(lists []layout.List) ([]*List, error) {
+	ours := make([]*List, len(lists))
+	for i, list := range lists {
+		l, ok := list.(*List)
+		if !ok {
+			return nil, errOtherLayout
+		}
+		if ours[i] = l; i == 0 {
+			continue
+		}
+		if l.Client() != ours[0].Client() {
+			return nil, layout.ErrOtherClient
+		}
+		var apart bool
+		switch l.Client().(type) {
+		case *redis.ClusterClient:
+			apart = l.keys.Slot() != ours[0].keys.Slot()
+		case *redis.Ring:
+			apart = script.HashTag(l.keys.Meta) != script.HashTag(ours[0].keys.Meta)
+		}
+		if apart {
+			return nil, rediserr.CrossSlot
+		}
+	}
+	return ours, nil
+}
+
+var errOtherLayout = errors.New("the lists have different layouts")
+
+// operationOn begins an operation on several lists, see lua/shared/lists.lua.
+func operationOn(lists []*List, s *script.Script, room int) session.Operation {
+	keys := make([]string, 0, 2*len(lists))
+	for _, l := range lists {
+		keys = append(keys, l.guarded[0])
+	}
+	for _, l := range lists {
+		keys = append(keys, l.guarded[1:]...)
+	}
+	op := lists[0].sessions.Operation(s, keys, 1+room)
+	op.Append(len(lists))
+	return op
+}

@@ -1,0 +1,214 @@
+package oneslot
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/internal/batch"
+	"github.com/shardedlist/shardedlist/internal/blocking"
+	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/session"
+)
+
+// maxPop is the number of elements above which a pop is done in several atomic parts.
+const maxPop = 1 << 18
+
+// releaseLife is how long the key that releases a blocked consumer stays, should nobody take it.
+const releaseLife = 10 * time.Second
+
+var (
+	popScript     = script.Load("pop")
+	releaseScript = script.Load("release")
+)
+
+// Pop pops up to count elements, together with other callers at that end.
+func (l *List) Pop(ctx context.Context, side layout.End, count int) ([]string, error) {
+	if count < 0 {
+		return nil, layout.ErrNegativeCount
+	}
+	var popped []string
+	var shortfall error
+	for len(popped) < count {
+		part := min(count-len(popped), maxPop)
+		elements, err := l.at(side).pop(ctx, part)
+		if popped == nil {
+			popped = elements
+		} else {
+			popped = append(popped, elements...)
+		}
+		if !script.IsDone(err) {
+			return popped, err
+		}
+		if err != nil && len(elements) > 0 {
+			shortfall = err
+		}
+		if len(elements) < part {
+			break
+		}
+	}
+	return popped, shortfall
+}
+
+// pop pops up to count elements in one atomic step.
+func (e *end) pop(ctx context.Context, count int) ([]string, error) {
+	r := batch.NewRequest()
+	r.Count = count
+	err := e.poper.Do(ctx, r)
+	if !script.IsDone(err) {
+		return nil, err
+	}
+	elements := r.Elements
+	r.Recycle()
+	return elements, err
+}
+
+func (e *end) popOne(ctx context.Context) (string, error) {
+	elements, err := e.pop(ctx, 1)
+	switch {
+	case !script.IsDone(err):
+		return "", err
+	case len(elements) == 0:
+		return "", redis.Nil
+	}
+	return elements[0], err
+}
+
+// Pops returns how pops at an end are joined.
+func (l *List) Pops(side layout.End) *batch.Kind { return &l.at(side).pops }
+
+func (e *end) joinPops(requests []*batch.Request) session.Operation {
+	count := 0
+	for _, r := range requests {
+		count += r.Count
+	}
+	return e.Pop(count, blocking.No, "")
+}
+
+// sharePop gives the elements to the callers in their order, and returns those of callers who have gone.
+func sharePop(requests []*batch.Request, reply any) (surplus []string) {
+	elements, _ := readPop(reply)
+	for _, r := range requests {
+		if r.Gone() {
+			continue
+		}
+		part := min(r.Count, len(elements))
+		r.Elements, elements = elements[:part:part], elements[part:]
+	}
+	return elements
+}
+
+// BlockingPop waits for an element, together with other callers at that end.
+func (l *List) BlockingPop(ctx context.Context, side layout.End, timeout time.Duration) (string, error) {
+	return l.at(side).waiters.Pop(ctx, timeout)
+}
+
+// An end is the blocking.Source of the callers that wait at it.
+var _ blocking.Source = (*end)(nil)
+
+// Pop returns the operation that pops up to count elements.
+func (e *end) Pop(count int, wait blocking.Wait, release string) session.Operation {
+	op := e.list.operation(popScript, 4)
+	op.Append(string(e.side), count, string(wait), release)
+	op.Reclaimer = e
+	return op
+}
+
+// Noop returns the operation that pops nothing.
+func (e *end) Noop() session.Operation { return e.Pop(0, blocking.No, "") }
+
+// Reclaim puts back the elements of a pop's reply.
+func (e *end) Reclaim(reply any) {
+	elements, _ := readPop(reply)
+	e.putBack(elements)
+}
+
+func (e *end) Read(reply any) (elements []string, exhausted bool) { return readPop(reply) }
+
+func (e *end) Block(s *session.Session, pop session.Operation, release string, slice time.Duration) (session.Outcome, error) {
+	return block(s, pop, []*List{e.list}, release, slice)
+}
+
+func (e *end) ReleaseKey() string                     { return e.list.releaseKey() }
+func (e *end) Release(key string)                     { e.list.release(key) }
+func (e *end) Slice(deadline time.Time) time.Duration { return e.list.slice(deadline) }
+
+// readPop reads a pop's reply: the elements, and whether it was carried out now, and not read from the record.
+func readPop(reply any) (elements []string, now bool) {
+	parts := reply.([]any)
+	return flatten(parts[1:]), parts[0] == int64(0)
+}
+
+// flatten reads arrays of elements, one a shard.
+func flatten(shards []any) []string {
+	total := 0
+	for _, shard := range shards {
+		total += len(shard.([]any))
+	}
+	values := make([]string, 0, total)
+	for _, shard := range shards {
+		for _, value := range shard.([]any) {
+			values = append(values, value.(string))
+		}
+	}
+	return values
+}
+
+// putBack returns elements popped, for which there is no caller, to the end they came from, the one popped last first. Where the
+// server does not take them, for want of memory for one, they go to callers who wait. It goes on until all are accounted for,
+// or the client is closed.
+func (e *end) putBack(popped []string) {
+	for attempt := 0; len(popped) > 0; attempt++ {
+		back := make([]any, len(popped))
+		for i, value := range popped {
+			back[len(popped)-1-i] = value
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), session.ResolveFor)
+		_, err := e.list.Push(ctx, e.side, back)
+		cancel()
+		if script.IsDone(err) || errors.Is(err, redis.ErrClosed) || errors.Is(err, session.ErrOutcomeUnknown) {
+			return
+		}
+		popped = e.waiters.DeliverLate(popped)
+		time.Sleep(script.Backoff(attempt))
+	}
+}
+
+// PutBack returns elements to an end, see putBack.
+func (l *List) PutBack(side layout.End, popped []string) { l.at(side).putBack(popped) }
+
+// block sends a pop behind a BLPOP on the lists' bells and on the key that releases it.
+func block(s *session.Session, pop session.Operation, lists []*List, release string, slice time.Duration) (session.Outcome, error) {
+	command := make([]any, 0, 3+len(lists))
+	command = append(command, "blpop")
+	for _, l := range lists {
+		command = append(command, l.keys.Bell)
+	}
+	command = append(command, release, strconv.FormatFloat(slice.Seconds(), 'f', 3, 64))
+	return s.Block(context.Background(), command, pop)
+}
+
+func (l *List) releaseKey() string { return l.keys.Release(uuid.NewString()) }
+
+// release ends a blocked BLPOP from outside. If it fails, the BLPOP ends with its slice.
+func (l *List) release(key string) {
+	_, _ = l.sessions.Read(releaseScript, []string{key}, releaseLife.Milliseconds()).Run(context.Background())
+}
+
+// slice returns how long a BLPOP on a bell may last: until the deadline, if there is one, and well within the time after which
+// go-redis takes the connection for dead.
+func (l *List) slice(deadline time.Time) time.Duration {
+	slice := l.MaxSlice
+	if timeout := script.ReadTimeout(l.Client()) - l.runner.ReplicaTimeout; timeout > 0 {
+		slice = min(slice, timeout/2)
+	}
+	if !deadline.IsZero() {
+		slice = min(slice, time.Until(deadline))
+	}
+	return max(slice, time.Millisecond) // BLPOP takes 0 for ever
+}

@@ -1,0 +1,103 @@
+package oneslot
+
+import (
+	"context"
+	"slices"
+
+	"github.com/shardedlist/shardedlist/internal/batch"
+	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/session"
+	"github.com/shardedlist/shardedlist/internal/value"
+)
+
+// A push with more values or bytes than this is sent in several atomic parts.
+const (
+	maxPushValues = 1 << 18
+	maxPushBytes  = 64 << 20
+)
+
+var pushScript = script.Load("push")
+
+// Push pushes encoded values, together with other callers at that end.
+func (l *List) Push(ctx context.Context, side layout.End, values []any) (length int64, err error) {
+	if err := l.Prepare(ctx); err != nil {
+		return 0, err
+	}
+	var shortfall error
+	for len(values) > 0 {
+		count, bytes := nextPart(values)
+		r := batch.NewRequest()
+		r.Values, r.Count, r.Bytes = values[:count], count, bytes
+		err := l.at(side).pusher.Do(ctx, r)
+		if !script.IsDone(err) {
+			return length, err
+		}
+		if err != nil {
+			shortfall = err
+		}
+		length, values = r.Length, values[count:]
+		r.Recycle()
+	}
+	return length, shortfall
+}
+
+// nextPart returns how many of the values go into the next part, and their bytes: as many as the bounds allow, and one at least.
+func nextPart(values []any) (count, bytes int) {
+	for i, v := range values {
+		more := value.Size(v)
+		if i == maxPushValues || i > 0 && bytes+more > maxPushBytes {
+			return i, bytes
+		}
+		bytes += more
+	}
+	return len(values), bytes
+}
+
+// Pushes returns how pushes at an end are joined.
+func (l *List) Pushes(side layout.End) *batch.Kind { return &l.at(side).pushes }
+
+func (e *end) joinPushes(requests []*batch.Request) session.Operation {
+	count := 0
+	for _, r := range requests {
+		count += r.Count
+	}
+	op := e.list.operation(pushScript, 2+count)
+	op.Append(string(e.side), e.list.capacity.Load())
+	for _, r := range requests {
+		op.Append(r.Values...)
+	}
+	return op
+}
+
+// sharePush tells each caller the length after its own values.
+func sharePush(requests []*batch.Request, reply any) (surplus []string) {
+	length := reply.(int64)
+	for _, r := range slices.Backward(requests) {
+		r.Length = length
+		length -= int64(r.Count)
+	}
+	return nil
+}
+
+// PushX pushes encoded values onto a list that has elements: it names no capacity to create one with. Values above the bounds
+// go in further parts.
+func (l *List) PushX(side layout.End, values []any) session.Operation {
+	count, _ := nextPart(values)
+	op := l.operation(pushScript, 2+count)
+	op.Append(string(side), "")
+	op.Append(values[:count]...)
+	if rest := values[count:]; len(rest) > 0 {
+		op.Finish = func(ctx context.Context, reply any) (any, error) {
+			if reply == int64(0) {
+				return reply, nil
+			}
+			length, err := l.PushX(side, rest).Run(ctx)
+			if !script.IsDone(err) {
+				return reply, err
+			}
+			return length, err
+		}
+	}
+	return op
+}

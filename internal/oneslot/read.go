@@ -1,0 +1,69 @@
+package oneslot
+
+import (
+	"context"
+	"iter"
+
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/session"
+)
+
+var (
+	llenScript   = script.Load("llen")
+	lindexScript = script.Load("lindex")
+	lrangeScript = script.Load("lrange")
+	lposScript   = script.Load("lpos")
+	objectScript = script.Load("object")
+	scanScript   = script.Load("scan")
+)
+
+// scanStep is how many elements All reads at once, a shard more at the most.
+const scanStep = 1000
+
+// Length counts the elements.
+func (l *List) Length() session.Operation { return l.read(llenScript) }
+
+// Exists counts the elements, whatever stands at the key that the list stands in for.
+func (l *List) Exists() session.Operation { return l.sessions.Read(llenScript, l.guarded[:1]) }
+
+// Index reads one element.
+func (l *List) Index(index any) session.Operation { return l.read(lindexScript, index) }
+
+// Range reads the elements from start to stop.
+func (l *List) Range(start, stop any) session.Operation {
+	op := l.read(lrangeScript, start, stop)
+	op.Finish = func(_ context.Context, reply any) (any, error) { return flatten(reply.([]any)), nil }
+	return op
+}
+
+// Positions finds elements, as LPOS with these arguments.
+func (l *List) Positions(args ...any) session.Operation { return l.read(lposScript, args...) }
+
+// Object asks OBJECT about the first shard.
+func (l *List) Object(subcommand string) session.Operation {
+	return l.sessions.Read(objectScript, l.guarded[:1], subcommand)
+}
+
+// All yields the elements from left to right. Each step reads whole shards.
+func (l *List) All(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		next, last := "", ""
+		for {
+			reply, err := l.read(scanScript, next, last, scanStep).Run(ctx)
+			if err != nil {
+				yield("", err)
+				return
+			}
+			parts := reply.([]any)
+			next, last = parts[0].(string), parts[1].(string)
+			for _, value := range flatten(parts[2].([]any)) {
+				if !yield(value, nil) {
+					return
+				}
+			}
+			if next == "" {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package oneslot
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/shardedlist/shardedlist/internal/blocking"
+	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/session"
+)
+
+var (
+	lmoveScript = script.Load("lmove")
+	lmpopScript = script.Load("lmpop")
+)
+
+// move is the blocking.Source of elements that move from one list to another.
+type move struct {
+	source
+	how layout.Move
+	to  *List
+}
+
+// Move moves elements from an end of the list to an end of another, or of itself.
+func (l *List) Move(to layout.List, how layout.Move) (*blocking.Call, error) {
+	lists, err := several([]layout.List{l, to})
+	if err != nil {
+		return nil, err
+	}
+	m := &move{source{lists[:1]}, how, lists[1]}
+	return &blocking.Call{Source: m, Sessions: l.sessions, Count: how.Count, Prepare: m.to.Prepare}, nil
+}
+
+func (m *move) Pop(count int, wait blocking.Wait, release string) session.Operation {
+	op := operationOn([]*List{m.lists[0], m.to}, lmoveScript, 8)
+	op.Append(string(m.how.From), string(m.how.To), m.to.capacity.Load(), count, m.how.Exactly, m.how.OneByOne, string(wait), release)
+	return op
+}
+
+// firstOf is the blocking.Source of elements of the first of several lists that has any. The number of that list, counted from 1, comes
+// before them.
+type firstOf struct {
+	source
+	side layout.End
+}
+
+// PopFirst pops from the first of the lists that has elements.
+func (l *List) PopFirst(lists []layout.List, side layout.End, count int) (*blocking.Call, error) {
+	ours, err := several(lists)
+	if err != nil {
+		return nil, err
+	}
+	f := &firstOf{source{ours}, side}
+	prepare := func(context.Context) error { return nil }
+	return &blocking.Call{Source: f, Sessions: ours[0].sessions, Count: count, Prepare: prepare, Reclaimer: f}, nil
+}
+
+func (f *firstOf) Pop(count int, wait blocking.Wait, release string) session.Operation {
+	op := operationOn(f.lists, lmpopScript, 4)
+	op.Append(string(f.side), count, string(wait), release)
+	op.Reclaimer = f
+	return op
+}
+
+// Noop returns the operation that pops nothing.
+func (f *firstOf) Noop() session.Operation { return f.Pop(0, blocking.No, "") }
+
+// Reclaim puts the elements of a reply back into the list that they came from.
+func (f *firstOf) Reclaim(reply any) {
+	if elements, _ := readPop(reply); len(elements) > 0 {
+		if number, err := strconv.Atoi(elements[0]); err == nil {
+			f.lists[number-1].at(f.side).putBack(elements[1:])
+		}
+	}
+}
+
+// source waits on several lists, for one caller. The first list has the dedup record and the release key.
+type source struct{ lists []*List }
+
+func (s source) Read(reply any) (elements []string, exhausted bool) { return readPop(reply) }
+
+func (s source) Block(n *session.Session, pop session.Operation, release string, slice time.Duration) (session.Outcome, error) {
+	return block(n, pop, s.lists, release, slice)
+}
+
+func (s source) ReleaseKey() string                     { return s.lists[0].releaseKey() }
+func (s source) Release(key string)                     { s.lists[0].release(key) }
+func (s source) Slice(deadline time.Time) time.Duration { return s.lists[0].slice(deadline) }

@@ -1,0 +1,32 @@
+// Package rediserr has the errors of Redis that this library returns itself, in Redis's own words.
+//
+// It knows texts. It does not know when they apply.
+package rediserr
+
+// Error is an error that the server would reply with. It stands in for a command that is not sent, because its fault is known.
+type Error string
+
+func (e Error) Error() string { return string(e) }
+
+// RedisError makes it a redis.Error.
+func (e Error) RedisError() {}
+
+// Errors in Redis's words.
+const (
+	NoSuchKey  Error = "ERR no such key"
+	Index      Error = "ERR index out of range"
+	Syntax     Error = "ERR syntax error"
+	Count      Error = "ERR count should be greater than 0"
+	NumKeys    Error = "ERR numkeys should be greater than 0"
+	NotInteger Error = "ERR value is not an integer or out of range"
+	Positive   Error = "ERR value is out of range, must be positive"
+	SameObject Error = "ERR source and destination objects are the same"
+	WrongType  Error = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	CrossSlot  Error = "CROSSSLOT Keys in request don't hash to the same slot"
+	Aborted    Error = "EXECABORT Transaction discarded because of previous errors."
+)
+
+// WrongNumber is the error of a command with too few or too many arguments.
+func WrongNumber(command string) Error {
+	return Error("ERR wrong number of arguments for '" + command + "' command")
+}

@@ -1,0 +1,47 @@
+package script
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ErrNotReplicated is returned, together with the reply, by a call that was carried out, but on fewer replicas than asked for.
+var ErrNotReplicated = errors.New("done, but not on as many replicas as asked for")
+
+// IsDone reports whether a call was carried out, if only on too few replicas.
+func IsDone(err error) bool {
+	return err == nil || errors.Is(err, ErrNotReplicated)
+}
+
+// IsReply reports whether an error is a reply of the server, not one of the connection or the context.
+func IsReply(err error) bool {
+	return redis.HasErrorPrefix(err, "")
+}
+
+// IsTransient reports whether the server refused a command, with nothing changed, for a reason that passes: it starts or fails
+// over, or the keys move from one cluster node to another.
+func IsTransient(err error) bool {
+	if !IsReply(err) {
+		return false
+	}
+	for _, code := range []string{
+		"TRYAGAIN ", "LOADING ", "MASTERDOWN ", "CLUSTERDOWN ", "READONLY ",
+		"MOVED ", "ASK ", // more of them than go-redis follows
+	} {
+		if redis.HasErrorPrefix(err, code) {
+			return true
+		}
+	}
+	for _, words := range []string{ // the same inside a script, in several versions of the server
+		"Script attempted to access a non local key",
+		"command while the cluster is down",
+		"-READONLY You can't write",
+	} {
+		if strings.Contains(err.Error(), words) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,48 @@
+package script
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Master returns the client of the one server that has the key. go-redis sends commands without a key to any server.
+func Master(ctx context.Context, rdb redis.UniversalClient, key string) (redis.Cmdable, error) {
+	switch rdb := rdb.(type) {
+	case *redis.ClusterClient:
+		return rdb.MasterForKey(ctx, key)
+	case *redis.Ring:
+		return rdb.GetShardClientForKey(key)
+	}
+	return rdb, nil
+}
+
+// masterAt returns the client of the cluster's master at an address, or nil if go-redis knows none.
+func masterAt(ctx context.Context, cluster *redis.ClusterClient, addr string) redis.Cmdable {
+	var found atomic.Pointer[redis.Client]
+	_ = cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+		if node.Options().Addr == addr {
+			found.Store(node)
+		}
+		return nil
+	})
+	if node := found.Load(); node != nil {
+		return node
+	}
+	return nil
+}
+
+// ReadTimeout returns how long the client waits for a reply before it takes a connection for dead; 0 or less means for ever.
+func ReadTimeout(rdb redis.UniversalClient) time.Duration {
+	switch rdb := rdb.(type) {
+	case *redis.Client:
+		return rdb.Options().ReadTimeout
+	case *redis.ClusterClient:
+		return rdb.Options().ReadTimeout
+	case *redis.Ring:
+		return rdb.Options().ReadTimeout
+	}
+	return time.Second
+}

@@ -1,0 +1,163 @@
+// Package script loads Lua scripts and runs them on a go-redis client.
+//
+// It knows EVALSHA and EVAL, the errors that pass by themselves, and how to wait for replicas. It does not know lists: a
+// script is text, keys and arguments.
+package script
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/internal/lua"
+)
+
+// Script is a Lua script with everything that it requires.
+type Script struct {
+	source string
+	hash   string
+}
+
+// Load returns the script of that name. It panics if there is none: scripts are part of the program.
+func Load(name string) *Script {
+	source := lua.Source(name)
+	return &Script{source: source, hash: redis.NewScript(source).Hash()}
+}
+
+// Call is a script on its way to the server.
+type Call struct {
+	Script *Script
+	Args   []any // the words of EVALSHA
+	Waits  bool  // for replicas, if the Runner has to wait for any
+}
+
+// keysAt is where in the words of EVALSHA the keys begin.
+const keysAt = 3
+
+// NewCall returns a call of the script on the keys. Its arguments are to be appended to Args, which has room for that many.
+func NewCall(s *Script, keys []string, room int) Call {
+	args := make([]any, keysAt, keysAt+len(keys)+room)
+	args[0], args[1], args[2] = "evalsha", s.hash, len(keys)
+	for _, key := range keys {
+		args = append(args, key)
+	}
+	return Call{Script: s, Args: args}
+}
+
+// Key returns the first key, which tells the node that a call goes to.
+func (c Call) Key() string { return c.Args[keysAt].(string) }
+
+// Eval returns the words of EVAL, for a server that does not know the script.
+func (c Call) Eval() []any {
+	args := slices.Clone(c.Args)
+	args[0], args[1] = "eval", c.Script.source
+	return args
+}
+
+// Runner runs scripts on a client.
+type Runner struct {
+	Client redis.UniversalClient
+
+	// Replicas is how many replicas a call that Waits must reach before it returns, and ReplicaTimeout how long it waits for
+	// them. With 0 nobody waits.
+	Replicas       int
+	ReplicaTimeout time.Duration
+}
+
+// Run repeats a call for as long as the server cannot serve it for the moment (see IsTransient), until the deadline of ctx. go-redis
+// repeats it too, when a connection fails.
+func (r *Runner) Run(ctx context.Context, call Call) (any, error) {
+	until := Deadline(ctx)
+	for attempt := 0; ; attempt++ {
+		reply, err := r.once(ctx, call, false)
+		if IsDone(err) || !IsTransient(err) {
+			return reply, err
+		}
+		pause := Backoff(attempt)
+		if time.Until(until) < pause {
+			return nil, err
+		}
+		if sleepErr := Sleep(ctx, pause); sleepErr != nil {
+			return nil, fmt.Errorf("%w, last reply: %w", sleepErr, err)
+		}
+	}
+}
+
+// Once sends a call once. go-redis does not repeat it.
+func (r *Runner) Once(ctx context.Context, call Call) (any, error) {
+	return r.once(ctx, call, true)
+}
+
+// once sends a call, as EVAL to a server that does not know the script. A script's nil is a nil reply, no error. There is a reply
+// too with ErrNotReplicated.
+func (r *Runner) once(ctx context.Context, call Call, noRetry bool) (any, error) {
+	cmd := Command{redis.NewCmd(ctx, call.Args...), noRetry}
+	err := r.process(ctx, call, cmd)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		cmd = Command{redis.NewCmd(ctx, call.Eval()...), noRetry}
+		err = r.process(ctx, call, cmd)
+	}
+	switch {
+	case err == redis.Nil:
+		return nil, nil
+	case !IsDone(err):
+		return nil, err // without what there may be of a reply
+	}
+	return cmd.Val(), err
+}
+
+func (r *Runner) process(ctx context.Context, call Call, cmd Command) error {
+	if call.Waits && r.Replicas > 0 {
+		return r.replicate(ctx, call.Key(), cmd)
+	}
+	return r.Client.Process(ctx, cmd)
+}
+
+// Behind sends a call behind another command, in one pipeline that go-redis does not repeat: it would repeat the whole if the
+// first command failed, although the second may have acted. It returns the call's reply and error, and the command's error.
+func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply any, err, commandErr error) {
+	before := Command{redis.NewCmd(ctx, command...), true}
+	cmd := Command{redis.NewCmd(ctx, call.Args...), true}
+	if call.Waits && r.Replicas > 0 {
+		err = r.replicate(ctx, call.Key(), cmd, before)
+	} else {
+		pipe := r.Client.Pipeline()
+		_ = pipe.Process(ctx, before)
+		_ = pipe.Process(ctx, cmd)
+		_, _ = pipe.Exec(ctx) // each command has its own error
+		err = cmd.Err()
+	}
+	reply = cmd.Val()
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		reply, err = r.Once(ctx, call)
+	}
+	if !IsDone(err) {
+		reply = nil
+	}
+	return reply, err, before.Err()
+}
+
+// Place names the server that a call on the key goes to, as far as the client tells: calls of one place share a cache of scripts.
+func (r *Runner) Place(key string) string {
+	if _, single := r.Client.(*redis.Client); single {
+		return ""
+	}
+	return HashTag(key)
+}
+
+// Command is a command of this library, which its own hook lets pass.
+type Command struct {
+	*redis.Cmd
+	noRetry bool // go-redis must not repeat it
+}
+
+// NewCommand returns a command that go-redis may repeat.
+func NewCommand(ctx context.Context, args ...any) Command {
+	return Command{Cmd: redis.NewCmd(ctx, args...)}
+}
+
+// NoRetry is asked by go-redis.
+func (c Command) NoRetry() bool { return c.noRetry }

@@ -1,0 +1,128 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/shardedlist/shardedlist/internal/script"
+)
+
+var (
+	resolveScript = script.Load("resolve")
+	forgetScript  = script.Load("forget")
+)
+
+// Pool makes the sessions of one list, and keeps those that operations use one at a time.
+type Pool struct {
+	Runner   *script.Runner
+	Key      string        // of the list; records stand beside it
+	Disabled bool          // sessions keep no records
+	Life     time.Duration // of the records; 0 means RecordLife
+
+	idle      sync.Pool // *Session
+	resolving resolving
+}
+
+// New returns a session of its own.
+func (p *Pool) New() *Session {
+	s := &Session{pool: p, life: cmp.Or(p.Life, RecordLife)}
+	if !p.Disabled {
+		s.id = uuid.NewString()
+	}
+	return s
+}
+
+// Get returns a session that nobody uses. It is to be given back by Put.
+func (p *Pool) Get() *Session {
+	if s, ok := p.idle.Get().(*Session); ok {
+		return s
+	}
+	return p.New()
+}
+
+// Operation returns an operation of the script on the keys, whose room further arguments are to be appended.
+func (p *Pool) Operation(s *script.Script, keys []string, room int) Operation {
+	call := script.NewCall(s, keys, sessionWords+room)
+	call.Waits = true
+	at := len(call.Args)
+	call.Args = call.Args[:at+sessionWords]
+	return Operation{pool: p, call: call, at: at}
+}
+
+// Read returns an operation that changes nothing, or may run twice.
+func (p *Pool) Read(s *script.Script, keys []string, args ...any) Operation {
+	call := script.NewCall(s, keys, len(args))
+	call.Args = append(call.Args, args...)
+	return Operation{pool: p, call: call}
+}
+
+// Put takes back the session of an operation that is over or given up, and returns its reply and the error for its caller.
+func (p *Pool) Put(s *Session, op Operation, outcome Outcome) (any, error) {
+	if outcome.Status == Unknown {
+		p.resolveLater(s, op)
+		return nil, Lost(outcome.Err, op.Reclaimer != nil)
+	}
+	s.ForgetLarge()
+	p.idle.Put(s)
+	return outcome.Reply, outcome.Err
+}
+
+// givenUp is an operation whose outcome is unknown and whose caller has gone.
+type givenUp struct {
+	session  *Session
+	op       Operation
+	deadline time.Time
+}
+
+// resolving is the operations given up. One goroutine resolves them while there are any: callers who cancel faster than the server
+// answers must not pile up more.
+type resolving struct {
+	mu      sync.Mutex
+	queue   []givenUp
+	running bool
+}
+
+// resolveLater makes sure that an operation given up can no longer be carried out, and that what it took is not lost.
+func (p *Pool) resolveLater(s *Session, op Operation) {
+	r := &p.resolving
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queue = append(r.queue, givenUp{s, op, time.Now().Add(ResolveFor)})
+	if !r.running {
+		r.running = true
+		go p.resolveAll()
+	}
+}
+
+func (p *Pool) resolveAll() {
+	r := &p.resolving
+	for {
+		r.mu.Lock()
+		if len(r.queue) == 0 {
+			r.running = false
+			r.mu.Unlock()
+			return
+		}
+		next := r.queue[0]
+		r.queue = r.queue[1:]
+		r.mu.Unlock()
+		p.resolve(next)
+	}
+}
+
+func (p *Pool) resolve(g givenUp) {
+	ctx, cancel := context.WithDeadline(context.Background(), g.deadline)
+	defer cancel()
+	outcome := g.session.Resolve(ctx, g.op.noop())
+	if outcome.Status != Done {
+		return
+	}
+	if g.op.Reclaimer != nil {
+		go g.op.Reclaimer.Reclaim(outcome.Reply) // which may take until the server has memory; others wait to be resolved
+	}
+	p.idle.Put(g.session)
+}
