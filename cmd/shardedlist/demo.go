@@ -25,7 +25,7 @@ type demo struct {
 	lines     int // of the access log
 
 	list     *shardedlist.ShardedList
-	ledger   *ledger
+	ledger   *lineLedger
 	timeline *timeline
 	bar      *progress
 	backlog  chan struct{} // has one for each line in the list
@@ -81,7 +81,7 @@ func (d *demo) run(ctx context.Context, args []string, madeUp bool) error {
 	if err != nil {
 		return err
 	}
-	d.ledger = newLedger(d.producers, d.consumers)
+	d.ledger = newLedger(d.producers)
 	d.backlog = make(chan struct{}, maxBacklog)
 	d.timeline = &timeline{started: time.Now()}
 	d.bar = d.app.progress("streaming", input.total, input.inBytes)
@@ -104,24 +104,24 @@ func (d *demo) delete(ctx context.Context) error {
 
 // report prints how it went.
 func (d *demo) report(what string) error {
-	found := d.ledger.close()
+	found := d.ledger.Tally()
 	peak := d.timeline.peak()
 	out := bufio.NewWriter(d.app.stdout)
 	fmt.Fprintf(out, "%s\n%d producers, %d consumers, shards of %s elements\n\n",
 		what, d.producers, d.consumers, thousands(int64(d.capacity)))
 	for _, figure := range []struct {
 		name  string
-		value int64
+		value int
 	}{
-		{"elements in", found.in},
-		{"elements out", found.out},
-		{"lost", found.lost},
-		{"doubled", found.doubled},
-		{"out of order", found.misplaced},
-		{"per second", int64(float64(found.out) / d.took.Seconds())},
-		{"most shards at once", peak.shards},
+		{"elements in", found.Pushed},
+		{"elements out", found.Popped},
+		{"lost", found.Lost},
+		{"doubled", found.Doubled},
+		{"out of order", found.Misplaced},
+		{"per second", int(float64(found.Popped) / d.took.Seconds())},
+		{"most shards at once", int(peak.shards)},
 	} {
-		fmt.Fprintf(out, "  %-20s %12s\n", figure.name+":", thousands(figure.value))
+		fmt.Fprintf(out, "  %-20s %12s\n", figure.name+":", thousands(int64(figure.value)))
 	}
 	fmt.Fprintln(out, "\nShards over time:")
 	fmt.Fprintln(out)
@@ -133,7 +133,7 @@ func (d *demo) report(what string) error {
 	if err := out.Flush(); err != nil {
 		return err
 	}
-	if !found.ok() {
+	if !found.OK() {
 		return errNothing
 	}
 	return nil

@@ -1,0 +1,117 @@
+package ledger
+
+import "slices"
+
+// Undone is what a failover has undone of the operations on a list, and what it must not have.
+type Undone struct {
+	// Positions are those of the operations that were undone, in order: the lengths that pushes returned, or the numbers of the
+	// elements that pops returned. A crash undoes the end of a history, so they follow each other; see Gaps.
+	Positions []int64
+
+	Replicated []string // elements whose operation was undone although it was replicated
+	Lost       int      // elements that are nowhere
+	Doubled    int      // elements that are in one place too many
+	Invented   int      // elements in the list that nobody pushed
+	Misplaced  int      // elements at another place in the list than they were
+	Torn       []int    // producers whose elements were kept, undone, kept and undone again
+}
+
+// Gaps returns how many operations between the first and the last undone were not, as far as was heard: operations whose results
+// nobody got, or none.
+func (u Undone) Gaps() int64 {
+	n := len(u.Positions)
+	if n == 0 {
+		return 0
+	}
+	return u.Positions[n-1] - u.Positions[0] - int64(n-1)
+}
+
+// UndonePushes compares the pushes at the right end of a list, from which nobody popped, with what the list holds. The ledger must
+// be complete.
+func (l *Ledger) UndonePushes(content []string) (u Undone) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	position := map[string]int64{}
+	for i, value := range content {
+		if position[value] > 0 {
+			u.Doubled++
+		}
+		position[value] = int64(i + 1)
+	}
+	for producer, elements := range l.all() {
+		var kept []bool
+		for number, e := range elements {
+			name := Name(producer, number)
+			at := position[name]
+			if e.fate == Unknown {
+				delete(position, name)
+			}
+			if e.fate != Done {
+				continue
+			}
+			delete(position, name)
+			kept = append(kept, at > 0)
+			switch {
+			case at == 0:
+				u.Positions = append(u.Positions, e.length)
+				if e.replicated {
+					u.Replicated = append(u.Replicated, name)
+				}
+			case at != e.length:
+				u.Misplaced++
+			}
+		}
+		if len(slices.Compact(kept)) > 3 {
+			u.Torn = append(u.Torn, producer)
+		}
+	}
+	u.Invented = len(position)
+	slices.Sort(u.Positions)
+	return u
+}
+
+// UndonePops compares the pops at the left end of a list, which was filled with so many elements of producer 0, with what is left in
+// it. An element whose pop was undone came out twice, or came out and is left. The ledger must be complete.
+func (l *Ledger) UndonePops(filled int, left []string) (u Undone) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	elements := l.all()[0]
+	for i := range filled {
+		var e element
+		if i < len(elements) {
+			e = elements[i]
+		}
+		places := e.seen
+		if i >= filled-len(left) {
+			places++
+		}
+		switch {
+		case places == 0:
+			u.Lost++
+		case places > 2:
+			u.Doubled++
+		case places == 2:
+			u.Positions = append(u.Positions, int64(i))
+			if e.outReplicated {
+				u.Replicated = append(u.Replicated, Name(0, i))
+			}
+		}
+	}
+	for i, value := range left {
+		if value != Name(0, filled-len(left)+i) {
+			u.Misplaced++
+		}
+	}
+	return u
+}
+
+// all returns the elements by producer, so that the index of each is its number.
+func (l *Ledger) all() map[int][]element {
+	elements := map[int][]element{}
+	for producer, blocks := range l.blocks {
+		for _, b := range blocks {
+			elements[producer] = slices.Concat(elements[producer], b.elements, make([]element, blockSize-len(b.elements)))
+		}
+	}
+	return elements
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+)
+
+// bed stands in for the test that redistest asks for. What would end a test panics, and try turns that into an error.
+type harness struct {
+	testing.TB
+	mu       sync.Mutex
+	failed   error
+	cleanups []func()
+}
+
+type harnessFailure struct{ error }
+
+func (b *harness) Helper() {}
+
+func (b *harness) Cleanup(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cleanups = append(b.cleanups, f)
+}
+
+func (b *harness) Errorf(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failed = errors.Join(b.failed, fmt.Errorf(format, args...))
+}
+
+func (b *harness) Fatalf(format string, args ...any) {
+	panic(harnessFailure{fmt.Errorf(format, args...)})
+}
+func (b *harness) Skipf(format string, args ...any) { b.Fatalf(format, args...) }
+
+// try calls f and returns what it failed with.
+func (b *harness) try(f func()) (err error) {
+	defer func() {
+		if failure, ok := recover().(harnessFailure); ok {
+			err = failure.error
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		err, b.failed = errors.Join(err, b.failed), nil
+	}()
+	f()
+	return nil
+}
+
+// close undoes what was set up, the last first.
+func (b *harness) close() {
+	for i := len(b.cleanups) - 1; i >= 0; i-- {
+		b.cleanups[i]()
+	}
+	b.cleanups = nil
+}

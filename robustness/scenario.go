@@ -1,0 +1,366 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+const (
+	workers = 3
+	// tag is in the names of all lists, so that on a cluster they are in one slot.
+	tag = "{robustness}"
+	// lostWakeUp is how long a consumer may be blocked at a list with elements, beyond what the machine held it up.
+	lostWakeUp = time.Second
+)
+
+// A cell is one fault on one kind of server: rounds that are checked for linearizability, then a queue that is checked for
+// conservation; or, where a failover may undo operations, queues only.
+type scenario struct {
+	harness
+	fault   fault
+	kind    redistest.Kind
+	seed    uint64
+	span    time.Duration
+	variant string
+	foreign bool   // that has another layout, and is neither read nor checked
+	only    string // "rounds", "queue", or "blocking queue" for one whose consumers are always blocked
+	out     string // the directory for histories that fail
+
+	server  *redistest.Server
+	rdb     redis.UniversalClient // the harness's own, which no fault is aimed at
+	proxies []*redistest.Proxy
+	network *network        // nil unless the fault is of links
+	program string          // the workers'
+	quit    context.Context // ends when the run is interrupted: no more strikes and calls
+	ctx     context.Context // ends at the first violation
+	fail    context.CancelCauseFunc
+
+	mu        sync.Mutex
+	processes [workers]*process
+	hear      func(p *process, line []byte) // of the phase
+	gone      func(p *process)
+	restarted func(i int, p *process)
+	dead      map[*process]bool
+	row       row
+}
+
+// row is what a cell found.
+type row struct {
+	Fault, Server, Promise, Command string
+	Time                            time.Duration
+	Operations, Rounds, ByConservation, Undecided, Faults,
+	Elements, Lost, Doubled, Disordered int64
+	Excused     int64 // lost or undone as the fault allows
+	LongestWait time.Duration
+	Hiccup      time.Duration
+	Violation   string
+}
+
+// run runs the cell, and returns its row, whose Violation is empty if all promises were kept. An error is one of the harness.
+func (sc *scenario) run(ctx context.Context) (r row, err error) {
+	sc.quit = ctx
+	sc.ctx, sc.fail = context.WithCancelCause(context.WithoutCancel(ctx))
+	defer sc.fail(nil)
+	defer sc.close()
+	if err := sc.try(sc.setUp); err != nil {
+		return sc.row, err
+	}
+	began, span := time.Now(), sc.span
+	if sc.fault.crash && sc.fault.strikes != nil {
+		span /= 2
+	}
+	if !sc.fault.crash || sc.fault.strikes != nil {
+		share := span / 2
+		if sc.only != "" {
+			share = span
+		}
+		if sc.only == "" || sc.only == "rounds" {
+			sc.phase(share, sc.rounds)
+		}
+		if sc.only != "rounds" {
+			sc.phase(span-share%span, sc.queue)
+		}
+	}
+	crashing, before := time.Now(), sc.row.Faults
+	for sc.fault.crash && sc.ctx.Err() == nil && sc.quit.Err() == nil && (time.Since(crashing) < span || sc.row.Faults == before) {
+		sc.crash()
+	}
+	sc.row.Time = time.Since(began)
+	for _, proxy := range sc.proxies {
+		a, b, d, e := proxy.Counts()
+		sc.row.Faults += a + b + d + e
+	}
+	cause := context.Cause(sc.ctx)
+	var v violation
+	switch {
+	case errors.As(cause, &v):
+		sc.row.Violation = v.Error()
+	case cause != nil:
+		return sc.row, cause
+	}
+	return sc.row, nil
+}
+
+func (sc *scenario) setUp() {
+	sc.server = redistest.StartAt(&sc.harness, sc.kind, sc.placements(), sc.fault.config...)
+	sc.checkClocks(sc.clocks())
+	var err error
+	if sc.fault.clocks {
+		sc.program, err = programAhead()
+	} else {
+		sc.program, err = os.Executable()
+	}
+	if err != nil {
+		sc.Fatalf("no program for workers: %v", err)
+	}
+	sc.rdb = sc.server.Client(&sc.harness, func(o *redis.UniversalOptions) { o.ReadTimeout = 20 * time.Second })
+	if sc.fault.needsProxy() {
+		for i := range workers {
+			sc.proxies = append(sc.proxies, redistest.NewSeededProxy(&sc.harness, sc.seed+uint64(i)))
+		}
+	}
+	sc.dead = map[*process]bool{}
+}
+
+// placements are where the server's processes run, if that is not beside this one.
+func (sc *scenario) placements() []redistest.Placement {
+	if !sc.fault.apart {
+		placements, err := clockPlacements(sc.clocks())
+		sc.note(err)
+		return placements
+	}
+	var err error
+	if sc.network, err = newNetwork(&sc.harness); err != nil {
+		sc.Fatalf("no network: %v", err)
+	}
+	return sc.network.placements()
+}
+
+// violation is a promise that was not kept.
+type violation string
+
+func (v violation) Error() string { return string(v) }
+
+func (sc *scenario) violate(format string, args ...any) {
+	sc.fail(violation(fmt.Sprintf(format, args...)))
+}
+
+// note ends the cell if the harness fails to do what it should.
+func (sc *scenario) note(err error) {
+	if err != nil && sc.ctx.Err() == nil {
+		sc.fail(fmt.Errorf("%s on %s: %w", sc.fault.name, sc.kind, err))
+	}
+}
+
+// phase runs body, which is to end with its context, while faults strike.
+func (sc *scenario) phase(d time.Duration, body func(ctx context.Context, nemesis func())) {
+	if sc.ctx.Err() != nil || sc.quit.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(sc.ctx, d)
+	defer cancel()
+	defer context.AfterFunc(sc.quit, cancel)()
+	for _, proxy := range sc.proxies {
+		proxy.Set(sc.fault.network)
+	}
+	body(ctx, func() { sc.strike(ctx) })
+	sc.dismiss()
+}
+
+// strike strikes until the phase ends, and leaves all in order.
+func (sc *scenario) strike(ctx context.Context) {
+	if len(sc.fault.strikes) == 0 {
+		return
+	}
+	random := rand.New(rand.NewPCG(sc.seed, 0))
+	for {
+		if sc.sleepIn(ctx, time.Duration(random.Int64N(2*int64(sc.fault.every)))); ctx.Err() != nil {
+			return
+		}
+		s := sc.fault.strikes[random.IntN(len(sc.fault.strikes))]
+		sc.note(sc.try(func() { s.apply(sc, random) }))
+		sc.mu.Lock()
+		sc.row.Faults++
+		sc.mu.Unlock()
+	}
+}
+
+func (sc *scenario) sleep(d time.Duration) { sc.sleepIn(sc.ctx, d) }
+
+func (sc *scenario) sleepIn(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+func (sc *scenario) slot() int {
+	return int(sc.rdb.ClusterKeySlot(context.Background(), tag).Val())
+}
+
+// launch starts the workers of a phase.
+func (sc *scenario) launch(hear func(p *process, line []byte), gone func(p *process), restarted func(i int, p *process)) {
+	sc.hear, sc.gone, sc.restarted = hear, gone, restarted
+	for i := range workers {
+		sc.processes[i] = sc.start(i)
+	}
+}
+
+func (sc *scenario) start(i int) *process {
+	spec := clientSpec{
+		Addrs: sc.server.Addrs(), ReadTimeout: sc.fault.readTimeout(), Variant: sc.variant,
+		Cluster: sc.kind == redistest.Cluster || sc.kind == redistest.ReplicatedCluster,
+	}
+	if sc.kind == redistest.Sentinel {
+		options, err := redis.ParseFailoverURL(sc.server.URL())
+		sc.note(err)
+		spec.Master = options.MasterName
+	}
+	if sc.fault.waits {
+		spec.Replicas = 1
+	}
+	if sc.network != nil {
+		spec.From = sc.network.client(i)
+	}
+	if sc.proxies != nil {
+		spec.Through = map[string]string{}
+		for _, node := range sc.server.Nodes() {
+			through, err := sc.proxies[i].Addr(node.Addr())
+			sc.note(err)
+			spec.Through[node.Addr()] = through
+		}
+	}
+	var p *process
+	ready := make(chan struct{})
+	var ahead time.Duration
+	if sc.fault.clocks {
+		ahead = clocksOfWorkers[i]
+	}
+	p, err := launch(sc.program, ahead, spec, func(line []byte) { <-ready; sc.hear(p, line) }, sc.note, func() { <-ready; sc.lose(p) })
+	if err != nil {
+		panic(err)
+	}
+	close(ready)
+	return p
+}
+
+// lose notes that a process has gone.
+func (sc *scenario) lose(p *process) {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	sc.dead[p] = true
+	sc.gone(p)
+}
+
+// killWorker kills a worker at whatever it does, and starts another in its place.
+func (sc *scenario) killWorker(i int) {
+	sc.mu.Lock()
+	p := sc.processes[i]
+	sc.mu.Unlock()
+	p.kill()
+	p = sc.start(i)
+	sc.mu.Lock()
+	sc.processes[i] = p
+	sc.mu.Unlock()
+	sc.restarted(i, p)
+}
+
+// dismiss ends the workers.
+func (sc *scenario) dismiss() {
+	for _, p := range sc.processes {
+		_ = p.input.Close()
+		select {
+		case <-p.ended:
+		case <-time.After(time.Second): // a put-back goes on, or a call that a violation left behind
+			p.kill()
+		}
+	}
+}
+
+// open returns the harness's own handle of a list.
+func (sc *scenario) open(name string) *shardedlist.ShardedList {
+	list, err := shardedlist.New(sc.rdb, name, shardedlist.WithCapacity(1))
+	if err != nil {
+		panic(err)
+	}
+	return list
+}
+
+// read returns what is in a list, whatever goes on. Where reads may be stale it pops it.
+func (sc *scenario) read(list *shardedlist.ShardedList) (values []string) {
+	if sc.foreign {
+		return nil
+	}
+	err := sc.retry(func(ctx context.Context) (err error) {
+		if !sc.staleReads() {
+			values, err = list.LRange(ctx, 0, -1)
+		} else if values, err = list.LPopCount(ctx, everything); err == redis.Nil {
+			err = nil
+		}
+		return err
+	})
+	if errors.Is(err, shardedlist.ErrBroken) {
+		sc.violate("%s: %v", list.Name(), err)
+	} else {
+		sc.note(err)
+	}
+	return values
+}
+
+// staleReads tells whether a client may read from what was the master, until it hears of the failover: that is a replica now, which
+// serves reads, and lags behind. What writes is refused there. A node of a cluster redirects reads, too.
+func (sc *scenario) staleReads() bool { return sc.kind == redistest.Sentinel }
+
+// everything is more than lists hold at the end.
+const everything = 1 << 18
+
+// check verifies a list's invariants.
+func (sc *scenario) check(list *shardedlist.ShardedList) {
+	if sc.foreign {
+		return
+	}
+	err := sc.retry(list.Check)
+	if errors.Is(err, shardedlist.ErrBroken) {
+		sc.violate("%s: %v", list.Name(), err)
+	} else {
+		sc.note(err)
+	}
+}
+
+// empty deletes all keys.
+func (sc *scenario) empty(ctx context.Context) error {
+	if cluster, ok := sc.rdb.(*redis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return node.FlushAll(ctx).Err() })
+	}
+	return sc.rdb.FlushAll(ctx).Err()
+}
+
+// retry repeats what fails because of the faults.
+func (sc *scenario) retry(do func(ctx context.Context) error) (err error) {
+	for range 200 {
+		if err = do(sc.ctx); err == nil || errors.Is(err, shardedlist.ErrBroken) || sc.ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return err
+}
+
+// write saves a file about a violation, and returns where.
+func (sc *scenario) write(name string, content []byte) string {
+	path := fmt.Sprintf("%s/%s-%s-%s", sc.out, sc.fault.name, sc.kind, name)
+	if err := errors.Join(os.MkdirAll(sc.out, 0o755), os.WriteFile(path, content, 0o644)); err != nil {
+		return err.Error()
+	}
+	return path
+}
