@@ -76,18 +76,18 @@ func TestEveryBrokenListIsCaught(t *testing.T) {
 			began, within := time.Now(), 50*time.Second
 			var r row
 			for r.Violation == "" && time.Since(began) < within {
-				cells, err := selectCells(b.fault, string(b.kind))
+				scenarios, err := selectScenarios(b.fault, string(b.kind))
 				require.NoError(t, err)
-				c := cells[0]
-				c.seed, c.span, c.out, c.variant, c.only = rand.Uint64(), within, t.TempDir(), b.name, b.only
-				c.foreign = strings.HasPrefix(b.name, "the book")
+				sc := scenarios[0]
+				sc.seed, sc.span, sc.out, sc.variant, sc.only = rand.Uint64(), within, t.TempDir(), b.name, b.only
+				sc.foreign = strings.HasPrefix(b.name, "the book")
 				if b.atEnd {
-					c.span = 2 * time.Second
+					sc.span = 2 * time.Second
 				}
-				if c.fault.apart {
-					c.span = 10 * time.Second // for some cuts
+				if sc.fault.apart {
+					sc.span = 10 * time.Second // for some cuts
 				}
-				r, err = c.run(t.Context())
+				r, err = sc.run(t.Context())
 				require.NoError(t, err)
 			}
 			t.Logf("after %v: %s", time.Since(began).Round(time.Millisecond), r.Violation)

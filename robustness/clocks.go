@@ -53,34 +53,34 @@ func libfaketime() (string, error) {
 	return found[0], nil
 }
 
-// clockSeats are those of servers whose clocks are ahead.
-func clockSeats(ahead []time.Duration) (seats []redistest.Seat, err error) {
+// clockPlacements are those of servers whose clocks are ahead.
+func clockPlacements(ahead []time.Duration) (placements []redistest.Placement, err error) {
 	if len(ahead) == 0 {
 		return nil, nil
 	}
 	library, err := libfaketime()
 	for _, d := range ahead {
-		seats = append(seats, redistest.Seat{Via: []string{"env",
+		placements = append(placements, redistest.Placement{Via: []string{"env",
 			// Before it is ready, jemalloc asks it for the time, and it asks jemalloc for memory: libc gives that instead.
 			"LD_PRELOAD=" + library + " libc.so.6", fmt.Sprintf("FAKETIME=%+ds", int(d.Seconds())), "FAKETIME_DONT_FAKE_MONOTONIC=1"}})
 	}
-	return seats, err
+	return placements, err
 }
 
 // clocks is by how much those of the first servers are ahead.
-func (c *cell) clocks() []time.Duration {
-	if !c.fault.clocks {
+func (sc *scenario) clocks() []time.Duration {
+	if !sc.fault.clocks {
 		return nil
 	}
-	return clocksOfServers[c.kind]
+	return clocksOfServers[sc.kind]
 }
 
 // checkClocks finds out whether the servers' clocks are as they were set.
-func (c *cell) checkClocks(ahead []time.Duration) {
+func (sc *scenario) checkClocks(ahead []time.Duration) {
 	for i, d := range ahead {
 		before := time.Now()
-		got, err := c.server.Nodes()[i].Client(&c.bed).Time(c.ctx).Result()
-		c.note(errors.Join(err, isAhead(got, d, before)))
+		got, err := sc.server.Nodes()[i].Client(&sc.harness).Time(sc.ctx).Result()
+		sc.note(errors.Join(err, isAhead(got, d, before)))
 	}
 }
 
@@ -92,7 +92,7 @@ func isAhead(told time.Time, d time.Duration, before time.Time) error {
 	return nil
 }
 
-// programAhead is this program, built once for all cells with a standard library whose time.Now is ahead by what aheadEnv says.
+// programAhead is this program, built once for all scenarios with a standard library whose time.Now is ahead by what aheadEnv says.
 // removeAhead removes it. A library that stands before the system's does not do: the runtime reads the clock without any.
 var programAhead = sync.OnceValues(func() (program string, err error) {
 	if aheadDir, err = os.MkdirTemp("", "robustness-"); err != nil {

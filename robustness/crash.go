@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/ledger"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
@@ -18,64 +18,65 @@ const filled = 100_000 // elements to pop
 
 // crash has the workers push onto one list and pop from another, has a replica take over that lags behind its master, and checks
 // that what was undone is the end of the history.
-func (c *cell) crash() {
-	pushes := fmt.Sprintf("%s:pushes:%d", tag, c.row.Faults)
-	pops := fmt.Sprintf("%s:pops:%d", tag, c.row.Faults)
-	c.note(c.fill(pops))
-	books := newLedger()
-	books.whole = true
-	everyone := c.employ(books, queueSpec{Push: pushes, Pop: pops, Capacity: 5, Seed: c.seed, Steady: true, Most: maxBurst})
-	defer c.dismiss()
-	c.await(books, 300, 300)
-	c.note(c.try(func() {
-		if c.network != nil {
-			c.split()
+func (sc *scenario) crash() {
+	pushes := fmt.Sprintf("%s:pushes:%d", tag, sc.row.Faults)
+	pops := fmt.Sprintf("%s:pops:%d", tag, sc.row.Faults)
+	sc.note(sc.fill(pops))
+	ledger := newLedger()
+	ledger.Complete = true
+	everyone := sc.startWorkers(ledger, queueSpec{Push: pushes, Pop: pops, Capacity: 5, Seed: sc.seed, Steady: true, Most: maxBurst})
+	defer sc.dismiss()
+	sc.await(ledger, 300, 300)
+	sc.note(sc.try(func() {
+		if sc.network != nil {
+			sc.split()
 			return
 		}
-		c.server.Crash(&c.bed, c.slot(), func(replica *redistest.Server) {
+		sc.server.Crash(&sc.harness, sc.slot(), func(replica *redistest.Server) {
 			replica.Pause()
 			// More than the connection to the replica holds: what follows stays on the master.
 			ballast := strings.Repeat("x", 1<<20)
 			for range 32 {
-				c.note(c.rdb.Set(c.ctx, tag+":ballast", ballast, 0).Err())
+				sc.note(sc.rdb.Set(sc.ctx, tag+":ballast", ballast, 0).Err())
 			}
-			c.await(books, 20, 20)
+			sc.await(ledger, 20, 20)
 		})
 	}))
-	c.row.Faults++
-	c.await(books, 300, 300)
-	if !c.endQueue(everyone) {
+	sc.row.Faults++
+	sc.await(ledger, 300, 300)
+	if !sc.endQueue(everyone) {
 		return
 	}
-	if books.unexpected != "" {
-		c.violate("an error that nothing explains: %s", books.unexpected)
+	if ledger.unexpected != "" {
+		sc.violate("an error that nothing explains: %s", ledger.unexpected)
 	}
-	c.row.Operations += books.operations
-	c.row.Elements += int64(books.popped)
-	c.checkPushes(books, c.read(c.open(pushes)))
-	c.checkPops(books, c.read(c.open(pops)))
-	c.check(c.open(pushes))
-	c.check(c.open(pops))
-	c.note(c.insist(c.empty))
+	sc.row.Operations += ledger.operations
+	_, popped := ledger.Counts()
+	sc.row.Elements += int64(popped)
+	sc.judgeUndone("pushes", ledger.UndonePushes(sc.read(sc.open(pushes))))
+	sc.judgeUndone("pops", ledger.UndonePops(filled, sc.read(sc.open(pops))))
+	sc.check(sc.open(pushes))
+	sc.check(sc.open(pops))
+	sc.note(sc.retry(sc.empty))
 }
 
 // split cuts the master off, with some of the clients, all or none, until the others have another master. Those with it go on
 // until it notices.
-func (c *cell) split() {
-	random := rand.New(rand.NewPCG(c.seed, uint64(c.row.Faults)))
-	c.server.Isolate(&c.bed, c.slot(), func(master *redistest.Server) {
-		c.note(c.network.cut(c.side(random, master)))
-	}, func() { c.note(c.network.heal()) })
+func (sc *scenario) split() {
+	random := rand.New(rand.NewPCG(sc.seed, uint64(sc.row.Faults)))
+	sc.server.Isolate(&sc.harness, sc.slot(), func(master *redistest.Server) {
+		sc.note(sc.network.cut(sc.side(random, master)))
+	}, func() { sc.note(sc.network.heal()) })
 }
 
 // fill makes the elements to pop, and waits until the replica has them.
-func (c *cell) fill(name string) error {
+func (sc *scenario) fill(name string) error {
 	values := make([]string, filled)
 	for i := range values {
-		values[i] = fmt.Sprintf("0.%d", i)
+		values[i] = ledger.Name(0, i)
 	}
-	return c.insist(func(ctx context.Context) error {
-		list, err := shardedlist.New(c.rdb, name, shardedlist.WithCapacity(100), shardedlist.WithReplicas(1, 5*time.Second))
+	return sc.retry(func(ctx context.Context) error {
+		list, err := shardedlist.New(sc.rdb, name, shardedlist.WithCapacity(100), shardedlist.WithReplicas(1, 5*time.Second))
 		if err == nil {
 			_, err = list.Del(ctx)
 		}
@@ -86,101 +87,36 @@ func (c *cell) fill(name string) error {
 	})
 }
 
-// await waits until so much more has been pushed and popped.
-func (c *cell) await(books *ledger, pushed, popped int) {
-	books.mu.Lock()
-	pushed, popped = books.pushed+pushed, books.popped+popped
-	books.mu.Unlock()
-	for deadline := time.Now().Add(roundPatience); c.ctx.Err() == nil; c.sleep(time.Millisecond) {
-		books.mu.Lock()
-		enough := books.pushed >= pushed && books.popped >= popped
-		books.mu.Unlock()
-		if enough {
+// await waits until that many more elements have been pushed and popped.
+func (sc *scenario) await(ledger *queueLedger, pushed, popped int) {
+	pushedBefore, poppedBefore := ledger.Counts()
+	for deadline := time.Now().Add(roundPatience); sc.ctx.Err() == nil; sc.sleep(time.Millisecond) {
+		if pushedNow, poppedNow := ledger.Counts(); pushedNow >= pushedBefore+pushed && poppedNow >= poppedBefore+popped {
 			return
 		}
 		if time.Now().After(deadline) {
-			c.violate("nothing gets on for %v", roundPatience)
+			sc.violate("nothing gets on for %v", roundPatience)
 		}
 	}
 }
 
-// checkPushes compares a list that nobody popped from with the lengths that its pushes returned.
-func (c *cell) checkPushes(books *ledger, content []string) {
-	at := map[string]int64{}
-	for i, value := range content {
-		if at[value] > 0 {
-			c.row.Doubled++
-		}
-		at[value] = int64(i + 1)
+// judgeUndone checks that the operations undone are the last before the crash. Between them may be some whose results nobody got.
+func (sc *scenario) judgeUndone(what string, u ledger.Undone) {
+	sc.row.Excused += int64(len(u.Positions))
+	sc.row.Lost += int64(u.Lost)
+	sc.row.Doubled += int64(u.Doubled + u.Invented)
+	sc.row.Disordered += int64(u.Misplaced)
+	if sc.fault.waits && what == "pushes" {
+		sc.row.Lost += int64(len(u.Replicated))
+	} else if sc.fault.waits {
+		sc.row.Doubled += int64(len(u.Replicated))
 	}
-	var undone []int64
-	for producer, elements := range books.all() {
-		var kept []bool
-		for i, e := range elements {
-			if e.fate != done {
-				continue
-			}
-			position := at[fmt.Sprintf("%d.%d", producer, i)]
-			kept = append(kept, position > 0)
-			switch {
-			case position == 0:
-				undone = append(undone, e.length)
-				if c.fault.waits && e.replicated {
-					c.row.Lost++
-				}
-			case position != e.length:
-				c.row.Disordered++
-			}
-		}
-		if len(slices.Compact(kept)) > 3 {
-			c.violate("a producer's pushes were kept, undone, kept and undone again")
-		}
-	}
-	c.suffix("pushes", undone)
-}
-
-// checkPops compares what was popped with what there was to pop. Each element came out or is left; those whose pops were undone came
-// out twice, or came out and are left.
-func (c *cell) checkPops(books *ledger, left []string) {
-	var undone []int64
-	elements := books.all()[0]
-	for i := range filled {
-		var e element
-		if i < len(elements) {
-			e = elements[i]
-		}
-		places := e.seen
-		if i >= filled-len(left) {
-			places++
-		}
-		switch {
-		case places == 0:
-			c.row.Lost++
-		case places > 2:
-			c.row.Doubled++
-		case places == 2:
-			undone = append(undone, int64(i))
-			if c.fault.waits && e.outReplicated {
-				c.row.Doubled++
-			}
-		}
-	}
-	for i, value := range left {
-		if value != fmt.Sprintf("0.%d", filled-len(left)+i) {
-			c.row.Disordered++
-		}
-	}
-	c.suffix("pops", undone)
-}
-
-// suffix checks that what was undone are the last operations before the crash. Among them may be some whose results nobody got.
-func (c *cell) suffix(what string, undone []int64) {
-	slices.Sort(undone)
-	c.row.Excused += int64(len(undone))
-	if n := len(undone); n > 0 && undone[n-1]-undone[0]-int64(n-1) > workers*consumersPerWorker*maxBurst {
-		c.violate("the %s undone are not the last before the crash: %v", what, undone)
-	}
-	if c.row.Lost+c.row.Doubled+c.row.Disordered > 0 {
-		c.violate("%s: %d lost, %d doubled, %d out of order", what, c.row.Lost, c.row.Doubled, c.row.Disordered)
+	switch {
+	case len(u.Torn) > 0:
+		sc.violate("a producer's %s were kept, undone, kept and undone again", what)
+	case u.Gaps() > workers*consumersPerWorker*maxBurst:
+		sc.violate("the %s undone are not the last before the crash: %v", what, u.Positions)
+	case sc.row.Lost+sc.row.Doubled+sc.row.Disordered > 0:
+		sc.violate("%s: %d lost, %d doubled, %d out of order", what, sc.row.Lost, sc.row.Doubled, sc.row.Disordered)
 	}
 }

@@ -32,7 +32,7 @@ type fault struct {
 // A strike breaks something once, and puts it in order again before it returns.
 type strike struct {
 	name  string
-	apply func(c *cell, random *rand.Rand)
+	apply func(sc *scenario, random *rand.Rand)
 }
 
 var (
@@ -124,74 +124,76 @@ func (f fault) promisesWakeUp() bool {
 	return f.readTimeout() == longPatience && !f.hasStrike("kill a client") && !f.hasStrike("CLIENT KILL") && !f.hasStrike("slot move")
 }
 
-func isolate(c *cell, random *rand.Rand) {
-	proxy := c.proxies[random.IntN(len(c.proxies))]
+func isolate(sc *scenario, random *rand.Rand) {
+	proxy := sc.proxies[random.IntN(len(sc.proxies))]
 	proxy.Set(redistest.Faults{DropRequest: 1, DropReply: 1})
-	c.sleep(time.Duration(random.IntN(1000)) * time.Millisecond)
-	proxy.Set(c.fault.network)
+	sc.sleep(time.Duration(random.IntN(1000)) * time.Millisecond)
+	proxy.Set(sc.fault.network)
 }
 
 // cutLinks cuts one node off, mostly that which has the lists.
-func cutLinks(c *cell, random *rand.Rand) {
+func cutLinks(sc *scenario, random *rand.Rand) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	node, err := c.server.SlotOwner(ctx, c.slot())
-	c.note(err)
+	node, err := sc.server.SlotOwner(ctx, sc.slot())
+	sc.note(err)
 	if random.IntN(4) == 0 {
 		node = random.IntN(nodesOfCluster)
 	}
-	c.note(c.network.cut(c.side(random, c.server.Nodes()[node])))
-	c.sleep(time.Duration(random.IntN(1500)) * time.Millisecond)
-	c.note(c.network.heal())
+	sc.note(sc.network.cut(sc.side(random, sc.server.Nodes()[node])))
+	sc.sleep(time.Duration(random.IntN(1500)) * time.Millisecond)
+	sc.note(sc.network.heal())
 }
 
 // side is a node and the clients that are cut off with it.
-func (c *cell) side(random *rand.Rand, node *redistest.Server) []string {
+func (sc *scenario) side(random *rand.Rand, node *redistest.Server) []string {
 	host, _, err := net.SplitHostPort(node.Addr())
-	c.note(err)
+	sc.note(err)
 	side := []string{host}
 	for i := range workers {
 		if random.IntN(2) == 0 {
-			side = append(side, c.network.client(i))
+			side = append(side, sc.network.client(i))
 		}
 	}
 	return side
 }
 
-func killClient(c *cell, random *rand.Rand) { c.killWorker(random.IntN(workers)) }
+func killClient(sc *scenario, random *rand.Rand) { sc.killWorker(random.IntN(workers)) }
 
-func restart(c *cell, random *rand.Rand) { c.server.Restart(&c.bed) }
+func restart(sc *scenario, random *rand.Rand) { sc.server.Restart(&sc.harness) }
 
-func pause(c *cell, random *rand.Rand) {
-	c.server.Pause()
-	c.sleep(time.Duration(100+random.IntN(500)) * time.Millisecond)
-	c.server.Resume()
+func pause(sc *scenario, random *rand.Rand) {
+	sc.server.Pause()
+	sc.sleep(time.Duration(100+random.IntN(500)) * time.Millisecond)
+	sc.server.Resume()
 }
 
-func flushScripts(c *cell, random *rand.Rand) { c.note(c.rdb.ScriptFlush(context.Background()).Err()) }
-
-func killConnections(c *cell, random *rand.Rand) {
-	c.note(c.rdb.(*redis.Client).ClientKillByFilter(context.Background(), "TYPE", "normal", "SKIPME", "yes").Err())
+func flushScripts(sc *scenario, random *rand.Rand) {
+	sc.note(sc.rdb.ScriptFlush(context.Background()).Err())
 }
 
-func fillMemory(c *cell, random *rand.Rand) {
-	c.note(c.rdb.ConfigSet(context.Background(), "maxmemory", "1").Err())
-	c.sleep(time.Duration(random.IntN(50)) * time.Millisecond)
-	c.note(c.rdb.ConfigSet(context.Background(), "maxmemory", "0").Err())
+func killConnections(sc *scenario, random *rand.Rand) {
+	sc.note(sc.rdb.(*redis.Client).ClientKillByFilter(context.Background(), "TYPE", "normal", "SKIPME", "yes").Err())
 }
 
-func moveSlot(c *cell, random *rand.Rand) {
+func fillMemory(sc *scenario, random *rand.Rand) {
+	sc.note(sc.rdb.ConfigSet(context.Background(), "maxmemory", "1").Err())
+	sc.sleep(time.Duration(random.IntN(50)) * time.Millisecond)
+	sc.note(sc.rdb.ConfigSet(context.Background(), "maxmemory", "0").Err())
+}
+
+func moveSlot(sc *scenario, random *rand.Rand) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	owner, err := c.server.SlotOwner(ctx, c.slot())
+	owner, err := sc.server.SlotOwner(ctx, sc.slot())
 	if err == nil {
 		var step func(int)
 		if random.IntN(2) == 0 {
 			step = func(int) {}
 		}
-		err = c.server.MoveSlot(ctx, c.slot(), (owner+1+random.IntN(2))%3, step)
+		err = sc.server.MoveSlot(ctx, sc.slot(), (owner+1+random.IntN(2))%3, step)
 	}
-	c.note(err)
+	sc.note(err)
 }
 
-func failOver(c *cell, random *rand.Rand) { c.server.Failover(&c.bed, c.slot()) }
+func failOver(sc *scenario, random *rand.Rand) { sc.server.Failover(&sc.harness, sc.slot()) }

@@ -77,13 +77,13 @@ func run(ctx context.Context, args []string) (violations int, err error) {
 	if err := flags.Parse(args); err != nil {
 		return 0, err
 	}
-	cells, err := selectCells(s.faults, s.servers)
+	scenarios, err := selectScenarios(s.faults, s.servers)
 	if err != nil {
 		return 0, err
 	}
-	s.prepare(cells)
+	s.prepare(scenarios)
 	fmt.Println(heading)
-	rows, err := s.runAll(ctx, cells)
+	rows, err := s.runAll(ctx, scenarios)
 	for _, r := range rows {
 		if r.Violation != "" {
 			violations++
@@ -100,49 +100,49 @@ func run(ctx context.Context, args []string) (violations int, err error) {
 }
 
 // prepare gives each cell its seed and its time.
-func (s *settings) prepare(cells []*cell) {
+func (s *settings) prepare(scenarios []*scenario) {
 	servers := map[string]int{}
-	for _, c := range cells {
-		servers[c.fault.name]++
+	for _, sc := range scenarios {
+		servers[sc.fault.name]++
 	}
-	for _, c := range cells {
-		c.seed, c.out = mix(s.seed, c.fault.name, string(c.kind)), s.out
-		span := s.duration * time.Duration(s.parallel) / time.Duration(len(cells))
+	for _, sc := range scenarios {
+		sc.seed, sc.out = mix(s.seed, sc.fault.name, string(sc.kind)), s.out
+		span := s.duration * time.Duration(s.parallel) / time.Duration(len(scenarios))
 		if s.each > 0 {
-			span = s.each / time.Duration(servers[c.fault.name])
+			span = s.each / time.Duration(servers[sc.fault.name])
 		}
-		c.span = max(span.Round(time.Second), time.Second)
-		c.row = row{
-			Fault: c.fault.name, Server: string(c.kind), Promise: c.fault.promise,
-			Command: fmt.Sprintf("go run . -faults %s -servers '%s' -seed %d -each %v", c.fault.name, c.kind, s.seed, c.span),
+		sc.span = max(span.Round(time.Second), time.Second)
+		sc.row = row{
+			Fault: sc.fault.name, Server: string(sc.kind), Promise: sc.fault.promise,
+			Command: fmt.Sprintf("go run . -faults %s -servers '%s' -seed %d -each %v", sc.fault.name, sc.kind, s.seed, sc.span),
 		}
 	}
 }
 
-// runAll runs the cells, and saves and returns their rows, in their order. A cell that fails does not stop the others.
-func (s *settings) runAll(ctx context.Context, cells []*cell) (rows []row, err error) {
+// runAll runs the scenarios, and saves and returns their rows, in their order. A cell that fails does not stop the others.
+func (s *settings) runAll(ctx context.Context, scenarios []*scenario) (rows []row, err error) {
 	var mu sync.Mutex
-	ran := map[*cell]row{}
+	ran := map[*scenario]row{}
 	var group errgroup.Group
 	group.SetLimit(s.parallel)
-	for _, c := range cells {
+	for _, sc := range scenarios {
 		group.Go(func() error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			r, failure := c.run(ctx)
+			r, failure := sc.run(ctx)
 			mu.Lock()
 			defer mu.Unlock()
 			if failure != nil {
-				err = errors.Join(err, fmt.Errorf("%s on %s: %w", c.fault.name, c.kind, failure))
-				fmt.Printf("\nFAILED: %s on %s: %v\n\n", c.fault.name, c.kind, failure)
+				err = errors.Join(err, fmt.Errorf("%s on %s: %w", sc.fault.name, sc.kind, failure))
+				fmt.Printf("\nFAILED: %s on %s: %v\n\n", sc.fault.name, sc.kind, failure)
 				return nil
 			}
 			fmt.Println(r.line())
 			if r.Violation != "" {
 				fmt.Printf("\nBROKEN: %s\nrepeat: %s\n\n", r.Violation, r.Command)
 			}
-			ran[c] = r
+			ran[sc] = r
 			if failure := r.save(s.out); failure != nil {
 				err = errors.Join(err, failure)
 			}
@@ -150,13 +150,13 @@ func (s *settings) runAll(ctx context.Context, cells []*cell) (rows []row, err e
 		})
 	}
 	_ = group.Wait()
-	for _, c := range cells {
-		if r, ok := ran[c]; ok {
+	for _, sc := range scenarios {
+		if r, ok := ran[sc]; ok {
 			rows = append(rows, r)
 		}
 	}
 	if ctx.Err() != nil {
-		err = errors.Join(err, fmt.Errorf("interrupted: %d of %d were tried", len(rows), len(cells)))
+		err = errors.Join(err, fmt.Errorf("interrupted: %d of %d were tried", len(rows), len(scenarios)))
 	}
 	return rows, err
 }
@@ -180,7 +180,7 @@ func mix(seed uint64, words ...string) uint64 {
 	return h.Sum64()
 }
 
-func selectCells(only, servers string) (cells []*cell, err error) {
+func selectScenarios(only, servers string) (scenarios []*scenario, err error) {
 	wanted, on := strings.Split(only, ","), strings.Split(servers, ",")
 	for _, f := range faults {
 		if !slices.Contains(wanted, f.name) && only != "all" {
@@ -196,13 +196,13 @@ func selectCells(only, servers string) (cells []*cell, err error) {
 			}
 		}
 		for _, kind := range kinds {
-			cells = append(cells, &cell{fault: f, kind: kind})
+			scenarios = append(scenarios, &scenario{fault: f, kind: kind})
 		}
 	}
-	if len(cells) == 0 {
+	if len(scenarios) == 0 {
 		return nil, fmt.Errorf("no fault of %q on a server of %q; there are %s on %s", only, servers, names(), kindNames())
 	}
-	return cells, nil
+	return scenarios, nil
 }
 
 func names() string {

@@ -43,7 +43,7 @@ func canIsolate() error {
 }
 
 // newNetwork makes a network for the nodes of a cluster and for all workers.
-func newNetwork(b *bed) (n *network, err error) {
+func newNetwork(b *harness) (n *network, err error) {
 	bridge, err := newNamespace(b)
 	if err != nil {
 		return nil, err
@@ -84,12 +84,12 @@ func newNetwork(b *bed) (n *network, err error) {
 	return n, err
 }
 
-// seats are those of the nodes.
-func (n *network) seats() (seats []redistest.Seat) {
+// placements are those of the nodes.
+func (n *network) placements() (placements []redistest.Placement) {
 	for i, node := range n.nodes {
-		seats = append(seats, redistest.Seat{IP: n.node(i), Via: node.enter()})
+		placements = append(placements, redistest.Placement{IP: n.node(i), Via: node.enter()})
 	}
-	return seats
+	return placements
 }
 
 // cut lets nothing pass between the addresses on that side and all others. Requests come through a moment longer than replies do.
@@ -132,7 +132,7 @@ func (n *network) heal() error {
 // A namespace is that of a process that does nothing until this one ends.
 type namespace struct{ holder *exec.Cmd }
 
-func newNamespace(b *bed) (*namespace, error) {
+func newNamespace(b *harness) (*namespace, error) {
 	n := &namespace{exec.Command("unshare", "--net", "sh", "-c", "echo; exec cat")}
 	n.holder.Stderr = os.Stderr
 	input, err1 := n.holder.StdinPipe()

@@ -23,13 +23,13 @@ func needNetworks(t *testing.T) {
 // A cut parts the two sides and nothing else, and heal joins them.
 func TestACutPartsTwoSides(t *testing.T) {
 	needNetworks(t)
-	b := &bed{}
+	b := &harness{}
 	defer b.close()
 	n, err := newNetwork(b)
 	require.NoError(t, err)
 	var addrs []string
-	for _, seat := range n.seats() {
-		server := redistest.StartAt(b, redistest.Redis, []redistest.Seat{seat})
+	for _, placement := range n.placements() {
+		server := redistest.StartAt(b, redistest.Redis, []redistest.Placement{placement})
 		addrs = append(addrs, server.Addr())
 	}
 	// reach connects from a client's address, or a node's, with patience where it is to succeed.
@@ -76,11 +76,11 @@ func TestACutPartsTwoSides(t *testing.T) {
 // A short run keeps all promises, and a master that was cut off with clients has done what is undone.
 func TestAMasterThatIsCutOffIsReplaced(t *testing.T) {
 	needNetworks(t)
-	cells, err := selectCells("minority", "all")
+	scenarios, err := selectScenarios("minority", "all")
 	require.NoError(t, err)
-	c := cells[0]
-	c.seed, c.span, c.out = 1, time.Second, t.TempDir()
-	r, err := c.run(t.Context())
+	sc := scenarios[0]
+	sc.seed, sc.span, sc.out = 1, time.Second, t.TempDir()
+	r, err := sc.run(t.Context())
 	require.NoError(t, err)
 	assert.Empty(t, r.Violation)
 	assert.Positive(t, r.Faults)

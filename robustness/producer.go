@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/ledger"
 )
 
 // A queueSpec is a long run of producers at the right end of a list and consumers at the left end of one, mostly the same.
@@ -87,7 +88,7 @@ func (w *worker) produce(list deque, spec queueSpec, producer int) {
 		case spec.Blocking:
 			burst, count = 0, several(random, spec.Most)
 			time.Sleep(time.Duration(random.IntN(15)) * time.Millisecond)
-		case isQuiet():
+		case trickle():
 			burst = 0
 			time.Sleep(time.Duration(random.IntN(15)) * time.Millisecond)
 		case !spec.Steady:
@@ -95,7 +96,7 @@ func (w *worker) produce(list deque, spec queueSpec, producer int) {
 		}
 		values := make([]any, count)
 		for i := range values {
-			values[i] = name(producer, next+i)
+			values[i] = ledger.Name(producer, next+i)
 		}
 		ctx, cancel := spec.context(random)
 		length, err := list.RPush(ctx, values...)
@@ -150,7 +151,7 @@ func (w *worker) consume(list deque, spec queueSpec, consumer int) {
 		ctx, cancel := spec.context(random)
 		count, blocking := 1, random.IntN(2) == 0
 		switch {
-		case spec.Blocking || isQuiet():
+		case spec.Blocking || trickle():
 			blocking = true
 		case !blocking:
 			count = several(random, spec.Most)
@@ -214,9 +215,9 @@ func pop(ctx context.Context, list deque, count int, blocking bool) (values []st
 	return values, err
 }
 
-// isQuiet tells whether it is the second of three in which elements come one by one, to consumers who are all blocked: then no
+// trickle tells whether it is the second of three in which elements come one by one, to consumers who are all blocked: then no
 // lost wake-up is made up for by somebody else.
-func isQuiet() bool { return now()/int64(time.Second)%3 == 0 }
+func trickle() bool { return now()/int64(time.Second)%3 == 0 }
 
 // context is one that is cancelled at any instant, if that is the fault. Otherwise a caller bears with a server that is away, as one
 // without a deadline does for ten seconds only: who gives up a pop leaves its elements to come back out of order.

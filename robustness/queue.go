@@ -12,66 +12,66 @@ const (
 )
 
 // queue runs producers and consumers, and checks that each element came out once.
-func (c *cell) queue(ctx context.Context, nemesis func()) {
-	books := newLedger()
+func (sc *scenario) queue(ctx context.Context, nemesis func()) {
+	ledger := newLedger()
 	spec := queueSpec{
-		Push: tag + ":queue", Pop: tag + ":queue", Capacity: 5, Seed: c.seed, Cancel: c.fault.cancel, Most: maxBulk, Blocking: c.only == "blocking queue",
+		Push: tag + ":queue", Pop: tag + ":queue", Capacity: 5, Seed: sc.seed, Cancel: sc.fault.cancel, Most: maxBulk, Blocking: sc.only == "blocking queue",
 	}
-	if c.fault.hasStrike("kill a client") || spec.Blocking {
+	if sc.fault.hasStrike("kill a client") || spec.Blocking {
 		spec.Most = maxBurst // what a killed one takes along is excused, and must not hide what is lost
 	}
-	everyone := c.employ(books, spec)
+	everyone := sc.startWorkers(ledger, spec)
 	var striking sync.WaitGroup
 	striking.Go(nemesis)
-	c.watch(ctx, books)
+	sc.watch(ctx, ledger)
 	striking.Wait()
-	if !c.endQueue(everyone) {
+	if !sc.endQueue(everyone) {
 		return
 	}
-	list := c.open(spec.Pop)
-	lost, doubled, invented, example := books.settle(c, func() []string { return c.read(list) })
-	c.check(list)
+	list := sc.open(spec.Pop)
+	tally := ledger.close(sc, func() []string { return sc.read(list) })
+	sc.check(list)
 
-	c.row.Operations += books.operations
-	c.row.Elements += int64(books.popped)
-	c.row.Doubled, c.row.Disordered = doubled+invented, books.disordered
-	c.row.Lost = lost
-	if lost <= books.excused {
-		c.row.Lost, c.row.Excused = 0, lost
+	sc.row.Operations += ledger.operations
+	sc.row.Elements += int64(tally.Popped)
+	sc.row.Doubled, sc.row.Disordered = int64(tally.Doubled+tally.Invented), int64(tally.Misplaced)
+	sc.row.Lost = int64(tally.Lost)
+	if sc.row.Lost <= ledger.excused {
+		sc.row.Lost, sc.row.Excused = 0, sc.row.Lost
 	}
-	c.row.LongestWait, c.row.Hiccup = time.Duration(books.longestWait), time.Duration(books.hiccup)
+	sc.row.LongestWait, sc.row.Hiccup = time.Duration(ledger.longestWait), time.Duration(ledger.hiccup)
 	switch {
-	case c.row.Lost > 0 || c.row.Doubled > 0:
-		c.violate("%d lost (killed clients had %d at most), %d doubled, %d never pushed: %s", lost, books.excused, doubled, invented, example)
-	case c.row.Disordered > 0 && !books.givenUp:
-		c.violate("%d out of order", books.disordered)
+	case sc.row.Lost > 0 || sc.row.Doubled > 0:
+		sc.violate("%d lost (killed clients had %d at most), %d doubled, %d never pushed: %s", tally.Lost, ledger.excused, tally.Doubled, tally.Invented, tally.Example)
+	case sc.row.Disordered > 0 && !ledger.givenUp:
+		sc.violate("%d out of order", tally.Misplaced)
 	}
-	c.watch(c.ctx, books)
+	sc.watch(sc.ctx, ledger)
 }
 
 // watch looks for what can be told while a queue runs, until ctx ends; if that is the cell's, until nothing is left to tell.
-func (c *cell) watch(ctx context.Context, books *ledger) {
-	for c.ctx.Err() == nil {
-		books.mu.Lock()
-		doubled, invented, example, unexpected := books.doubled, books.invented, books.example, books.unexpected
-		books.mu.Unlock()
+func (sc *scenario) watch(ctx context.Context, ledger *queueLedger) {
+	for sc.ctx.Err() == nil {
+		ledger.mu.Lock()
+		unexpected := ledger.unexpected
+		ledger.mu.Unlock()
 		if unexpected != "" {
-			c.violate("an error that nothing explains: %s", unexpected)
+			sc.violate("an error that nothing explains: %s", unexpected)
 		}
-		if doubled+invented > 0 {
-			c.mu.Lock()
-			c.row.Doubled = doubled + invented
-			c.mu.Unlock()
-			c.violate("%d doubled, %d never pushed: %s", doubled, invented, example)
+		if broken, example := ledger.Broken(); broken > 0 {
+			sc.mu.Lock()
+			sc.row.Doubled = int64(broken)
+			sc.mu.Unlock()
+			sc.violate("%d doubled or never pushed: %s", broken, example)
 		}
-		wait, held, left := books.unexplained()
-		if wait > 0 && c.fault.promisesWakeUp() {
-			c.violate("a consumer was blocked for %v at a list that had elements; the machine held it up for %v at most", wait, held)
+		wait, held, left := ledger.unexplained()
+		if wait > 0 && sc.fault.promisesWakeUp() {
+			sc.violate("a consumer was blocked for %v at a list that had elements; the machine held it up for %v at most", wait, held)
 		}
-		if ctx.Err() != nil || ctx == c.ctx && left == 0 {
+		if ctx.Err() != nil || ctx == sc.ctx && left == 0 {
 			return
 		}
-		c.sleepIn(ctx, 200*time.Millisecond)
+		sc.sleepIn(ctx, 200*time.Millisecond)
 	}
 }
 
@@ -83,8 +83,8 @@ type staff struct {
 	stopping bool
 }
 
-// employ starts the workers of a queue, each with producers and consumers of its own.
-func (c *cell) employ(books *ledger, spec queueSpec) *staff {
+// startWorkers starts the workers of a queue, each with producers and consumers of its own.
+func (sc *scenario) startWorkers(ledger *queueLedger, spec queueSpec) *staff {
 	s := &staff{working: map[*process][]int{}, finished: make(chan struct{})}
 	number := 1 // 0 is who fills a list
 	engage := func(p *process) {
@@ -111,8 +111,8 @@ func (c *cell) employ(books *ledger, spec queueSpec) *staff {
 			close(s.finished)
 		}
 	}
-	c.launch(func(p *process, line []byte) {
-		if books.hear(line) {
+	sc.launch(func(p *process, line []byte) {
+		if ledger.hear(line) {
 			leave(p)
 		}
 	}, func(p *process) {
@@ -120,18 +120,18 @@ func (c *cell) employ(books *ledger, spec queueSpec) *staff {
 		consumers, killed := s.working[p]
 		s.mu.Unlock()
 		if killed {
-			books.excuse(consumers)
+			ledger.excuse(consumers)
 			leave(p)
 		}
 	}, func(_ int, p *process) { engage(p) })
-	for _, p := range c.processes {
+	for _, p := range sc.processes {
 		engage(p)
 	}
 	return s
 }
 
 // endQueue stops the producers and waits for the consumers.
-func (c *cell) endQueue(s *staff) bool {
+func (sc *scenario) endQueue(s *staff) bool {
 	s.mu.Lock()
 	s.stopping = true
 	working := len(s.working)
@@ -140,13 +140,13 @@ func (c *cell) endQueue(s *staff) bool {
 	}
 	s.mu.Unlock()
 	if working == 0 {
-		return c.ctx.Err() == nil
+		return sc.ctx.Err() == nil
 	}
 	select {
 	case <-s.finished:
-	case <-c.ctx.Done():
+	case <-sc.ctx.Done():
 	case <-time.After(roundPatience):
-		c.violate("a consumer has not ended %v after the last push", roundPatience)
+		sc.violate("a consumer has not ended %v after the last push", roundPatience)
 	}
-	return c.ctx.Err() == nil
+	return sc.ctx.Err() == nil
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/history"
+	"github.com/shardedlist/shardedlist/internal/ledger"
 )
 
 const (
@@ -22,38 +24,41 @@ const (
 	roundsPerLot  = 48 // then the server is emptied: a list leaves records for a minute
 	callsOfClient = 9
 	roundPatience = time.Minute
+
+	// putBackPatience is longer than the library takes to put back the elements of a pop that was given up.
+	putBackPatience = 35 * time.Second
 )
 
 // round is a round under way.
 type round struct {
-	records map[[2]int]record
+	records map[[2]int]history.Record
 	missing map[*process]bool // workers that are not done
 	done    chan struct{}
 }
 
 // rounds makes short histories and checks each.
-func (c *cell) rounds(ctx context.Context, nemesis func()) {
+func (sc *scenario) rounds(ctx context.Context, nemesis func()) {
 	running := map[int]*round{}
 	leave := func(r *round, p *process) {
 		if delete(r.missing, p); len(r.missing) == 0 {
 			close(r.done)
 		}
 	}
-	c.launch(func(p *process, line []byte) {
+	sc.launch(func(p *process, line []byte) {
 		var r report
 		if err := json.Unmarshal(line, &r); err != nil {
-			c.note(fmt.Errorf("a worker says %q: %w", line, err))
+			sc.note(fmt.Errorf("a worker says %q: %w", line, err))
 			return
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		sc.mu.Lock()
+		defer sc.mu.Unlock()
 		round := running[r.Round]
 		if r.Done {
 			leave(round, p)
 			return
 		}
 		if r.Record.End == 0 {
-			r.Record.Outcome.Fate = unknown // should it never be heard of again
+			r.Record.Outcome.Fate = ledger.Unknown // should it never be heard of again
 		}
 		round.records[[2]int{r.Record.Client, r.Record.Index}] = r.Record
 	}, func(p *process) {
@@ -66,14 +71,14 @@ func (c *cell) rounds(ctx context.Context, nemesis func()) {
 
 	var striking sync.WaitGroup
 	striking.Go(nemesis)
-	random := rand.New(rand.NewPCG(c.seed, 1))
+	random := rand.New(rand.NewPCG(sc.seed, 1))
 	for first := 0; ctx.Err() == nil; first += roundsPerLot {
 		var lot sync.WaitGroup
 		next := make(chan roundSpec)
 		for range roundsAtOnce {
 			lot.Go(func() {
 				for spec := range next {
-					c.round(running, spec)
+					sc.round(running, spec)
 				}
 			})
 		}
@@ -81,26 +86,26 @@ func (c *cell) rounds(ctx context.Context, nemesis func()) {
 			if ctx.Err() != nil {
 				break
 			}
-			next <- c.specify(random, first+i)
+			next <- sc.specify(random, first+i)
 		}
 		close(next)
 		lot.Wait()
-		if c.ctx.Err() == nil {
-			c.note(c.insist(c.empty))
+		if sc.ctx.Err() == nil {
+			sc.note(sc.retry(sc.empty))
 		}
 	}
 	striking.Wait()
 }
 
 // specify draws what a round is like.
-func (c *cell) specify(random *rand.Rand, number int) roundSpec {
+func (sc *scenario) specify(random *rand.Rand, number int) roundSpec {
 	spec := roundSpec{
-		Number: number, List: fmt.Sprintf("%s:%s:%d:%d", tag, c.fault.name, c.seed, number), Seed: random.Uint64(),
+		Number: number, List: fmt.Sprintf("%s:%s:%d:%d", tag, sc.fault.name, sc.seed, number), Seed: random.Uint64(),
 		Capacity: []int{1, 2, 3, 7}[random.IntN(4)], Clients: 1 + random.IntN(2), Calls: callsOfClient,
-		Shared: random.IntN(2) == 0, Edits: random.IntN(3) == 0 && c.variant == "",
+		Shared: random.IntN(2) == 0, Edits: random.IntN(3) == 0 && sc.variant == "",
 	}
 	spec.Everyone = workers * spec.Clients
-	if c.fault.cancel {
+	if sc.fault.cancel {
 		if spec.Cancel = "waits"; random.IntN(2) == 0 {
 			spec.Cancel, spec.Edits = "all", false
 		}
@@ -109,12 +114,12 @@ func (c *cell) specify(random *rand.Rand, number int) roundSpec {
 }
 
 // round makes one history and checks it.
-func (c *cell) round(running map[int]*round, spec roundSpec) {
-	r := &round{records: map[[2]int]record{}, missing: map[*process]bool{}, done: make(chan struct{})}
-	c.mu.Lock()
-	processes := c.processes
+func (sc *scenario) round(running map[int]*round, spec roundSpec) {
+	r := &round{records: map[[2]int]history.Record{}, missing: map[*process]bool{}, done: make(chan struct{})}
+	sc.mu.Lock()
+	processes := sc.processes
 	for _, p := range processes {
-		if !c.dead[p] {
+		if !sc.dead[p] {
 			r.missing[p] = true
 		}
 	}
@@ -122,7 +127,7 @@ func (c *cell) round(running map[int]*round, spec roundSpec) {
 		close(r.done)
 	}
 	running[spec.Number] = r
-	c.mu.Unlock()
+	sc.mu.Unlock()
 	for i, p := range processes {
 		part := spec
 		part.First = i * spec.Clients
@@ -130,104 +135,104 @@ func (c *cell) round(running map[int]*round, spec roundSpec) {
 	}
 	select {
 	case <-r.done:
-	case <-c.ctx.Done():
+	case <-sc.ctx.Done():
 		return
 	case <-time.After(roundPatience):
-		c.violate("round %d: a call takes more than %v\n%s", spec.Number, roundPatience, c.write("hung.json", pretty(c.history(running, spec))))
+		sc.violate("round %d: a call takes more than %v\n%s", spec.Number, roundPatience, sc.write("hung.json", pretty(sc.history(running, spec))))
 		return
 	}
-	history := c.history(running, spec)
-	c.mu.Lock()
+	calls := sc.history(running, spec)
+	sc.mu.Lock()
 	delete(running, spec.Number)
-	c.row.Rounds++
-	c.row.Operations += int64(len(history))
-	c.mu.Unlock()
-	c.judge(spec, history)
+	sc.row.Rounds++
+	sc.row.Operations += int64(len(calls))
+	sc.mu.Unlock()
+	sc.judge(spec, calls)
 }
 
 // history is what has been heard of a round.
-func (c *cell) history(running map[int]*round, spec roundSpec) (history []record) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (sc *scenario) history(running map[int]*round, spec roundSpec) (calls []history.Record) {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
 	for _, r := range running[spec.Number].records {
-		history = append(history, r)
+		calls = append(calls, r)
 	}
-	slices.SortFunc(history, func(a, b record) int { return cmp.Compare(a.Start, b.Start) })
-	return history
+	slices.SortFunc(calls, func(a, b history.Record) int { return cmp.Compare(a.Start, b.Start) })
+	return calls
 }
 
 // judge checks a history, to which it adds what the list holds at the end.
-func (c *cell) judge(spec roundSpec, history []record) {
-	list := c.open(spec.List)
+func (sc *scenario) judge(spec roundSpec, calls []history.Record) {
+	list := sc.open(spec.List)
 	gaveUp := false
 	cancelled := int64(0)
-	for _, r := range history {
+	for _, r := range calls {
 		if r.Call.Cancel > 0 {
 			cancelled++
 		}
-		gaveUp = gaveUp || r.Outcome.Fate == givenUp
+		gaveUp = gaveUp || r.Outcome.Fate == ledger.GivenUp
 		if strings.HasPrefix(r.Outcome.Error, "unexpected: ") {
-			c.violate("round %d: %s: %s", spec.Number, r.Call.Name, r.Outcome.Error)
+			sc.violate("round %d: %s: %s", spec.Number, r.Call.Name, r.Outcome.Error)
 		}
 	}
-	c.mu.Lock()
-	c.row.Faults += cancelled
-	c.mu.Unlock()
+	sc.mu.Lock()
+	sc.row.Faults += cancelled
+	sc.mu.Unlock()
 	if !gaveUp {
-		c.porcupine(spec, append(history, c.final(list, spec)))
-		c.check(list)
+		sc.porcupine(spec, append(calls, sc.final(list, spec)))
+		sc.check(list)
 		return
 	}
-	c.mu.Lock()
-	c.row.ByConservation++
-	c.mu.Unlock()
-	whole := append(history, c.final(list, spec))
-	lost, doubled, invented := conserved(whole)
-	for deadline := time.Now().Add(35 * time.Second); len(lost) > 0 && time.Now().Before(deadline) && c.ctx.Err() == nil; {
+	sc.mu.Lock()
+	sc.row.ByConservation++
+	sc.mu.Unlock()
+	whole := append(calls, sc.final(list, spec))
+	lost, doubled, invented := history.Conserved(whole)
+	for deadline := time.Now().Add(putBackPatience); len(lost) > 0 && time.Now().Before(deadline) && sc.ctx.Err() == nil; {
 		time.Sleep(5 * time.Millisecond) // what a pop took that was given up is on its way back
-		whole = append(history, c.final(list, spec))
-		lost, doubled, invented = conserved(whole)
+		whole = append(calls, sc.final(list, spec))
+		lost, doubled, invented = history.Conserved(whole)
 	}
-	if c.ctx.Err() == nil && len(lost)+len(doubled)+len(invented) > 0 {
-		c.violate("round %d: lost %v, doubled %v, never pushed %v: %s", spec.Number, lost, doubled, invented,
-			c.write(fmt.Sprintf("round-%d.json", spec.Number), pretty(whole)))
+	if sc.ctx.Err() == nil && len(lost)+len(doubled)+len(invented) > 0 {
+		sc.violate("round %d: lost %v, doubled %v, never pushed %v: %s", spec.Number, lost, doubled, invented,
+			sc.write(fmt.Sprintf("round-%d.json", spec.Number), pretty(whole)))
 	}
-	c.check(list)
+	sc.check(list)
 }
 
 // final is the reading of the list that ends a history.
-func (c *cell) final(list *shardedlist.ShardedList, spec roundSpec) record {
-	r := record{Client: spec.Everyone, Call: call{Name: "lrange"}, Start: now()}
-	if c.staleReads() {
-		r.Call = call{Name: "lpop", Count: everything}
+func (sc *scenario) final(list *shardedlist.ShardedList, spec roundSpec) history.Record {
+	r := history.Record{Client: spec.Everyone, Call: history.Call{Name: "lrange"}, Start: now()}
+	if sc.staleReads() {
+		r.Call = history.Call{Name: "lpop", Count: everything}
 	}
-	r.Outcome = outcome{Fate: done, Values: c.read(list)}
+	r.Outcome = history.Outcome{Fate: ledger.Done, Values: sc.read(list)}
 	r.End = now()
 	return r
 }
 
-func (c *cell) porcupine(spec roundSpec, history []record) {
-	if c.ctx.Err() != nil {
+func (sc *scenario) porcupine(spec roundSpec, calls []history.Record) {
+	if sc.ctx.Err() != nil {
 		return
 	}
-	if c.staleReads() {
-		history = slices.DeleteFunc(slices.Clone(history), func(r record) bool { return r.Call.Name == "llen" || r.Call.Name == "lindex" })
+	if sc.staleReads() {
+		calls = slices.DeleteFunc(slices.Clone(calls), func(r history.Record) bool { return r.Call.Name == "llen" || r.Call.Name == "lindex" })
 	}
-	ops := operations(history)
-	result, info := porcupine.CheckOperationsVerbose(model, ops, 20*time.Second)
+	ops := history.Operations(calls)
+	result, info := porcupine.CheckOperationsVerbose(history.Model, ops, 20*time.Second)
 	switch result {
 	case porcupine.Unknown:
-		c.mu.Lock()
-		c.row.Undecided++
-		c.mu.Unlock()
+		sc.mu.Lock()
+		sc.row.Undecided++
+		sc.mu.Unlock()
 	case porcupine.Illegal:
 		var html bytes.Buffer
-		if err := porcupine.Visualize(model, info, &html); err != nil {
-			c.note(err)
+		if err := porcupine.Visualize(history.Model, info, &html); err != nil {
+			sc.note(err)
 		}
-		c.violate("round %d of capacity %d: no order of the calls explains their results: %s %s", spec.Number, spec.Capacity,
-			c.write(fmt.Sprintf("round-%d.json", spec.Number), pretty(history)),
-			c.write(fmt.Sprintf("round-%d.html", spec.Number), html.Bytes()))
+		sc.violate("round %d of capacity %d: no order of the calls explains their results: %s %s", spec.Number, spec.Capacity,
+			sc.write(fmt.Sprintf("round-%d.json", spec.Number), pretty(calls)),
+			sc.write(fmt.Sprintf("round-%d.html", spec.Number), html.Bytes()))
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/history"
+	"github.com/shardedlist/shardedlist/internal/ledger"
 )
 
 // workerEnv makes this program a worker: a process that uses lists as it is told on its standard input, and reports each call on
@@ -61,9 +63,9 @@ type roundSpec struct {
 
 // A report is a line of a worker's output in a round. A call is reported twice, when it begins and when it ends.
 type report struct {
-	Round  int    `json:"round"`
-	Record record `json:"record"`
-	Done   bool   `json:"done,omitempty"`
+	Round  int            `json:"round"`
+	Record history.Record `json:"record"`
+	Done   bool           `json:"done,omitempty"`
 }
 
 // deque is what is tested: a *ShardedList, or one of the broken ones that show what the checks can find.
@@ -184,7 +186,7 @@ func (w *worker) round(spec roundSpec) {
 		clients.Go(func() {
 			random := rand.New(rand.NewPCG(spec.Seed, uint64(client)))
 			for index := range spec.Calls {
-				r := record{Client: client, Index: index, Call: spec.choose(random, client, index)}
+				r := history.Record{Client: client, Index: index, Call: spec.choose(random, client, index)}
 				r.Start = now()
 				w.report(report{Round: spec.Number, Record: r})
 				r.Outcome = perform(list, r.Call)
@@ -198,7 +200,7 @@ func (w *worker) round(spec roundSpec) {
 }
 
 // choose draws a client's next call.
-func (s roundSpec) choose(random *rand.Rand, client, index int) call {
+func (s roundSpec) choose(random *rand.Rand, client, index int) history.Call {
 	end := []string{"l", "r"}[random.IntN(2)]
 	fresh := func(n int) (values []string) {
 		for i := range n {
@@ -223,27 +225,27 @@ func (s roundSpec) choose(random *rand.Rand, client, index int) call {
 		if random.IntN(3) == 0 {
 			n = 1 + random.IntN(4)
 		}
-		return call{Name: end + "push", Values: fresh(n), Cancel: cancel(true)}
+		return history.Call{Name: end + "push", Values: fresh(n), Cancel: cancel(true)}
 	case roll < 53:
 		n := 1
 		if random.IntN(3) == 0 {
 			n = 1 + random.IntN(5)
 		}
-		return call{Name: end + "pop", Count: n, Cancel: cancel(true)}
+		return history.Call{Name: end + "pop", Count: n, Cancel: cancel(true)}
 	case roll < 78:
-		return call{Name: "b" + end + "pop", Count: 1, Timeout: 1000 * (1 + random.Int64N(15)), Cancel: cancel(false)}
+		return history.Call{Name: "b" + end + "pop", Count: 1, Timeout: 1000 * (1 + random.Int64N(15)), Cancel: cancel(false)}
 	case roll < 84:
-		return call{Name: "llen"}
+		return history.Call{Name: "llen"}
 	case roll < 90:
-		return call{Name: "lindex", Count: random.IntN(9) - 4}
+		return history.Call{Name: "lindex", Count: random.IntN(9) - 4}
 	case roll < 94:
-		return call{Name: []string{"lmove left right", "lmove right left"}[random.IntN(2)], Count: 1}
+		return history.Call{Name: []string{"lmove left right", "lmove right left"}[random.IntN(2)], Count: 1}
 	case roll < 96:
-		return call{Name: "lset", Count: random.IntN(7) - 3, Values: fresh(1)}
+		return history.Call{Name: "lset", Count: random.IntN(7) - 3, Values: fresh(1)}
 	case roll < 98:
-		return call{Name: []string{"linsert before", "linsert after"}[random.IntN(2)], Pivot: some, Values: fresh(1)}
+		return history.Call{Name: []string{"linsert before", "linsert after"}[random.IntN(2)], Pivot: some, Values: fresh(1)}
 	default:
-		return call{Name: "lrem", Values: []string{some}}
+		return history.Call{Name: "lrem", Values: []string{some}}
 	}
 }
 
@@ -253,7 +255,7 @@ func instant(random *rand.Rand) int64 {
 }
 
 // perform makes a call.
-func perform(list deque, c call) (out outcome) {
+func perform(list deque, c history.Call) (out history.Outcome) {
 	ctx, cancel := context.Background(), func() {}
 	if c.Cancel > 0 {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(c.Cancel)*time.Microsecond)
@@ -303,13 +305,13 @@ func perform(list deque, c call) (out outcome) {
 		out.Values = []string{value}
 	}
 	out.Fate, out.Error = judge(c, err, time.Since(began))
-	if out.Fate == done && err != nil && err != redis.Nil && !isDone(err) {
+	if out.Fate == ledger.Done && err != nil && err != redis.Nil && !isDone(err) {
 		out.Number = resultCode(err)
 	}
 	return out
 }
 
-func edit(ctx context.Context, list *shardedlist.ShardedList, c call) (value string, number int64, err error) {
+func edit(ctx context.Context, list *shardedlist.ShardedList, c history.Call) (value string, number int64, err error) {
 	switch name, way, _ := strings.Cut(c.Name, " "); name {
 	case "lmove":
 		from, to, _ := strings.Cut(way, " ")
@@ -333,28 +335,28 @@ func resultCode(err error) int64 {
 	switch {
 	case err == nil:
 	case strings.Contains(err.Error(), "ERR no such key"):
-		return noSuchKey
+		return history.NoSuchKey
 	case strings.Contains(err.Error(), "ERR index out of range"):
-		return outOfRange
+		return history.OutOfRange
 	}
 	return 0
 }
 
 // judge tells what a call's error means for what has been done.
-func judge(c call, err error, took time.Duration) (fate, string) {
+func judge(c history.Call, err error, took time.Duration) (ledger.Fate, string) {
 	switch {
 	case isDone(err) || err == redis.Nil || resultCode(err) != 0:
-		return done, ""
+		return ledger.Done, ""
 	case errors.Is(err, shardedlist.ErrOutcomeUnknown):
-		return unknown, ""
+		return ledger.Unknown, ""
 	case isUnexpected(err):
-		return undone, "unexpected: " + err.Error()
+		return ledger.Refused, "unexpected: " + err.Error()
 	case !strings.HasSuffix(c.Name, "pop"):
-		return undone, err.Error()
+		return ledger.Refused, err.Error()
 	case c.Timeout > 0 && took < 400*time.Millisecond:
-		return undone, err.Error() // it heard the outcome: nothing was taken for it
+		return ledger.Refused, err.Error() // it heard the outcome: nothing was taken for it
 	}
-	return givenUp, err.Error()
+	return ledger.GivenUp, err.Error()
 }
 
 // passing are the errors of a server that is not in order, or full.

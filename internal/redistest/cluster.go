@@ -129,7 +129,7 @@ func (p *process) slotOwner(ctx context.Context, slot int) (string, error) {
 			}
 			for _, node := range shard.Nodes {
 				if node.Role == "master" {
-					return Seat{IP: node.IP}.addr(int(node.Port)), nil
+					return Placement{IP: node.IP}.addr(int(node.Port)), nil
 				}
 			}
 		}
@@ -177,7 +177,7 @@ func (p *process) migrateSlot(ctx context.Context, slot int, target *process, st
 func (s *Server) openCluster(ctx context.Context, replicas int, config []string) error {
 	config = append([]string{"cluster-enabled yes", "repl-diskless-sync-delay 0"}, config...)
 	for range clusterMasters + replicas {
-		announce := "cluster-announce-ip " + s.nextSeat().ip()
+		announce := "cluster-announce-ip " + s.nextPlacement().ip()
 		if err := s.run(ctx, "redis-server", nil, append([]string{announce}, config...)); err != nil {
 			return err
 		}
@@ -195,12 +195,12 @@ func (s *Server) openCluster(ctx context.Context, replicas int, config []string)
 			return fmt.Errorf("replica %d: %w", i, err)
 		}
 	}
-	s.settle = s.settleCluster
+	s.awaitOrder = s.awaitCluster
 	if replicas == 0 {
-		return s.settle(ctx)
+		return s.awaitOrder(ctx)
 	}
 	// Who is whose replica gets about by gossip, which is slow unless in a hurry.
-	return errors.Join(s.hurry(ctx, true), s.settle(ctx), s.hurry(ctx, false))
+	return errors.Join(s.hurry(ctx, true), s.awaitOrder(ctx), s.hurry(ctx, false))
 }
 
 // join makes the node a member of the cluster of its peers.
@@ -230,21 +230,21 @@ func (p *process) follow(ctx context.Context, master *process) error {
 	return poll(ctx, nil, func() error { return p.client.ClusterReplicate(ctx, id).Err() })
 }
 
-// settleCluster waits until each node knows all others and finds the cluster in
+// awaitCluster waits until each node knows all others and finds the cluster in
 // order. While one of them is down that can't be.
-func (s *Server) settleCluster(ctx context.Context) error {
+func (s *Server) awaitCluster(ctx context.Context) error {
 	if !s.allRunning() {
 		return nil
 	}
 	for i, p := range s.processes {
-		if err := poll(ctx, nil, func() error { return p.settled(ctx, len(s.processes)) }); err != nil {
+		if err := poll(ctx, nil, func() error { return p.inOrder(ctx, len(s.processes)) }); err != nil {
 			return fmt.Errorf("the cluster is not in order for node %d: %w", i, err)
 		}
 	}
 	return nil
 }
 
-func (p *process) settled(ctx context.Context, size int) error {
+func (p *process) inOrder(ctx context.Context, size int) error {
 	info, err := p.client.ClusterInfo(ctx).Result()
 	if err != nil {
 		return err

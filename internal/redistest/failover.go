@@ -101,7 +101,7 @@ func (s *Server) Isolate(t testing.TB, slot int, cut func(master *Server), heal 
 		cut(s.node(master))
 		err := poll(ctx, nil, func() error { return replica.tookOver(ctx) })
 		heal()
-		return errors.Join(err, s.settle(ctx), s.hurry(ctx, false))
+		return errors.Join(err, s.awaitOrder(ctx), s.hurry(ctx, false))
 	})
 }
 
@@ -115,7 +115,7 @@ func (s *Server) failOver(t testing.TB, slot int, change func(ctx context.Contex
 		err = change(ctx, master, replica)
 	}
 	if err == nil {
-		err = s.settle(ctx)
+		err = s.awaitOrder(ctx)
 	}
 	if err != nil {
 		t.Errorf("redistest: %s failing over: %v", s.kind, err)

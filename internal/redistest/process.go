@@ -50,7 +50,7 @@ func (e notInstalledError) Error() string {
 }
 
 // startProcess starts the server and waits until it answers.
-func startProcess(ctx context.Context, seat Seat, binary string, args, config []string) (p *process, err error) {
+func startProcess(ctx context.Context, placement Placement, binary string, args, config []string) (p *process, err error) {
 	path, err := exec.LookPath(binary)
 	if err != nil {
 		return nil, notInstalledError(binary)
@@ -60,9 +60,9 @@ func startProcess(ctx context.Context, seat Seat, binary string, args, config []
 		return nil, err
 	}
 	release, err := withPort(func(port int) error {
-		lines := slices.Concat([]string{fmt.Sprint("port ", port)}, seat.config(), defaults, config)
-		argv := slices.Concat(seat.Via, []string{path, "redis.conf"}, args)
-		if p, err = newProcess(argv, seat.addr(port), lines); err != nil {
+		lines := slices.Concat([]string{fmt.Sprint("port ", port)}, placement.config(), defaults, config)
+		argv := slices.Concat(placement.Via, []string{path, "redis.conf"}, args)
+		if p, err = newProcess(argv, placement.addr(port), lines); err != nil {
 			return err
 		}
 		if err = p.start(ctx); err != nil {
@@ -297,4 +297,4 @@ func tryDial(addr string) error {
 	return conn.Close()
 }
 
-func loopback(port int) string { return Seat{}.addr(port) }
+func loopback(port int) string { return Placement{}.addr(port) }

@@ -102,15 +102,15 @@ func (p *Proxy) listener(addr string) (net.Listener, error) {
 				return
 			}
 			p.running.Go(func() {
-				p.serve(client, addr, p.luck(server, connection, "request"), p.luck(server, connection, "reply"))
+				p.serve(client, addr, p.rng(server, connection, "request"), p.rng(server, connection, "reply"))
 			})
 		}
 	})
 	return listener, nil
 }
 
-// luck is what the faults of one direction of a connection are drawn from.
-func (p *Proxy) luck(server, connection int, direction string) *rand.Rand {
+// rng is what the faults of one direction of a connection are drawn from.
+func (p *Proxy) rng(server, connection int, direction string) *rand.Rand {
 	h := fnv.New64a()
 	fmt.Fprint(h, server, connection, direction)
 	return rand.New(rand.NewPCG(p.seed, h.Sum64()))

@@ -111,11 +111,11 @@ func Start(t testing.TB, kind Kind, config ...string) *Server {
 	return StartAt(t, kind, nil, config...)
 }
 
-// StartAt is Start with seats for the first processes, in the order of
+// StartAt is Start with placements for the first processes, in the order of
 // [Server.Nodes].
-func StartAt(t testing.TB, kind Kind, seats []Seat, config ...string) *Server {
+func StartAt(t testing.TB, kind Kind, placements []Placement, config ...string) *Server {
 	t.Helper()
-	s, err := open(kind, seats, config)
+	s, err := open(kind, placements, config)
 	check(t, kind, err)
 	t.Cleanup(s.close)
 	return s

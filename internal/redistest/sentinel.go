@@ -32,14 +32,14 @@ func (s *Server) openSentinel(ctx context.Context, config []string) error {
 		return err
 	}
 	s.addrs = s.addrs[2:]
-	s.settle = s.settleSentinel
-	return s.settle(ctx)
+	s.awaitOrder = s.awaitSentinel
+	return s.awaitOrder(ctx)
 }
 
-// settleSentinel waits until the sentinel finds the replica in order and linked
+// awaitSentinel waits until the sentinel finds the replica in order and linked
 // to the master, whichever of the two is which by now. While one of the three
 // is down that can't be.
-func (s *Server) settleSentinel(ctx context.Context) error {
+func (s *Server) awaitSentinel(ctx context.Context) error {
 	if !s.allRunning() {
 		return nil
 	}

@@ -18,18 +18,18 @@ import (
 //
 // The methods that stop and start a Server are for one goroutine at a time.
 type Server struct {
-	kind  Kind
-	addrs []string
-	seats []Seat // of the first processes
+	kind       Kind
+	addrs      []string
+	placements []Placement // of the first processes
 
 	embedded  *miniredis.Miniredis // of Embedded only
 	release   func()               // gives its port back
 	stopClock func()               // of the shared one of those
 	processes []*process           // of all others
 
-	// settle waits until the processes of a Cluster or Sentinel work together.
+	// awaitOrder waits until the processes of a Cluster or Sentinel work together.
 	// Its nodes have it from there.
-	settle func(context.Context) error
+	awaitOrder func(context.Context) error
 
 	moving sync.Mutex // held while a slot of a Cluster moves
 }
@@ -97,10 +97,10 @@ func (s *Server) Nodes() []*Server {
 
 func (s *Server) node(p *process) *Server {
 	return &Server{
-		kind:      Redis,
-		addrs:     []string{p.addr},
-		processes: []*process{p},
-		settle:    s.settle,
+		kind:       Redis,
+		addrs:      []string{p.addr},
+		processes:  []*process{p},
+		awaitOrder: s.awaitOrder,
 	}
 }
 
@@ -183,8 +183,8 @@ func (s *Server) runClock() {
 func (s *Server) Miniredis() *miniredis.Miniredis { return s.embedded }
 
 // open starts a server that the caller closes.
-func open(kind Kind, seats []Seat, config []string) (s *Server, err error) {
-	s = &Server{kind: kind, seats: seats}
+func open(kind Kind, placements []Placement, config []string) (s *Server, err error) {
+	s = &Server{kind: kind, placements: placements}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -227,7 +227,7 @@ func (s *Server) openEmbedded(config []string) error {
 
 // run adds a process to the server.
 func (s *Server) run(ctx context.Context, binary string, args, config []string) error {
-	p, err := startProcess(ctx, s.nextSeat(), binary, args, config)
+	p, err := startProcess(ctx, s.nextPlacement(), binary, args, config)
 	if err != nil {
 		return err
 	}
@@ -236,12 +236,12 @@ func (s *Server) run(ctx context.Context, binary string, args, config []string) 
 	return nil
 }
 
-// nextSeat is that of the process to be started next.
-func (s *Server) nextSeat() Seat {
-	if i := len(s.processes); i < len(s.seats) {
-		return s.seats[i]
+// nextPlacement is that of the process to be started next.
+func (s *Server) nextPlacement() Placement {
+	if i := len(s.processes); i < len(s.placements) {
+		return s.placements[i]
 	}
-	return Seat{}
+	return Placement{}
 }
 
 // start starts a killed server again.
@@ -258,10 +258,10 @@ func (s *Server) start() error {
 			return err
 		}
 	}
-	if s.settle == nil {
+	if s.awaitOrder == nil {
 		return nil
 	}
-	return s.settle(ctx)
+	return s.awaitOrder(ctx)
 }
 
 func (s *Server) allRunning() bool {
