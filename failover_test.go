@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardedlist/shardedlist/internal/ledger"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
@@ -29,12 +30,12 @@ func TestExactlyOnceThroughFailovers(t *testing.T) {
 			server := redistest.Start(t, kind)
 			list := newList(t, server.Client(t), WithCapacity(5))
 			var failovers sync.WaitGroup
-			tally := newTally(4)
+			traffic := newTraffic(4)
 			failovers.Go(func() {
-				awaitPushes(tally, *faultOperations/8)
+				traffic.awaitPushes(*faultOperations / 8)
 				server.Failover(t, list.keys().Slot())
 			})
-			tally.run(t, *faultOperations, func(ctx context.Context, value string) error {
+			traffic.run(t, *faultOperations, func(ctx context.Context, value string) error {
 				for {
 					_, err := list.LPush(ctx, value)
 					if err == nil || errors.Is(err, ErrOutcomeUnknown) {
@@ -46,10 +47,7 @@ func TestExactlyOnceThroughFailovers(t *testing.T) {
 			})
 			failovers.Wait()
 			assert.Empty(t, content(t, list))
-			doubled, lost, disordered := tally.verdict()
-			assert.Zero(t, doubled, "doubled")
-			assert.Zero(t, lost, "lost")
-			assert.Zero(t, disordered, "out of order")
+			traffic.assertOnceInOrder(t)
 		})
 	}
 }
@@ -86,97 +84,78 @@ func TestACrashUndoesNoMoreThanWasNotReplicated(t *testing.T) {
 				})
 				load.await(t, 500, 100)
 				load.stop()
-				load.checkPushes(t)
-				load.checkPops(t)
+				load.check(t)
 			})
 		}
 	}
 }
 
-// load pushes onto one list and pops from another until it is stopped.
+// load pushes onto one list and pops from another until it is stopped. Producer 0 of the ledger has filled the list to pop from.
 type load struct {
 	pushes, pops *ShardedList
-	filled       []string // what the list to pop from begins with
-
-	stopped     atomic.Bool
-	workers     sync.WaitGroup
-	mu          sync.Mutex
-	pushed      []acknowledged
-	unknown     []string
-	popped      map[string][]bool // by element, whether each time it came without ErrNotReplicated
-	pushedCount int
-	poppedCount int
-}
-
-// acknowledged is a push that was.
-type acknowledged struct {
-	value    string
-	position int64
-	certain  bool // without ErrNotReplicated
+	filled       int
+	ledger       ledger.Ledger
+	stopped      atomic.Bool
+	workers      sync.WaitGroup
 }
 
 const loadWorkers = 4
 
-// fill makes elements to pop, and waits until the replica has them.
+// fill makes elements to pop, the first at the right end, and waits until the replica has them.
 func (l *load) fill(t *testing.T, rdb redis.UniversalClient, elements int) {
-	l.popped = map[string][]bool{}
+	l.filled, l.ledger.Complete = elements, true
+	var values []string
 	for i := range elements {
-		l.filled = append(l.filled, fmt.Sprintf("%06d", i))
+		values = append(values, ledger.Name(0, i))
 	}
 	list := openList(t, rdb, l.pops.Name(), WithCapacity(500), WithReplicas(1, time.Second))
-	_, err := list.RPush(t.Context(), l.filled)
+	_, err := list.LPush(t.Context(), values)
 	require.NoError(t, err)
 }
 
 func (l *load) start(t *testing.T) {
-	for p := range loadWorkers {
+	for worker := range loadWorkers {
 		l.workers.Go(func() {
 			for i := 0; !l.stopped.Load(); i++ {
-				l.push(t.Context(), fmt.Sprintf("%d-%06d", p, i))
+				l.push(t.Context(), 1+worker, i)
 				time.Sleep(time.Millisecond) // there is only so much to pop
 			}
 		})
 		l.workers.Go(func() {
 			for i := 0; !l.stopped.Load(); i++ {
 				values, err := ends["LPush BRPop, mixed"].pop(l.pops, t.Context(), i)
-				l.mu.Lock()
 				for _, value := range values {
-					l.popped[value] = append(l.popped[value], err == nil)
-					l.poppedCount++
+					_, number, ok := ledger.Parse(value)
+					assert.True(t, ok, value)
+					l.ledger.Pop(ledger.Popped{Consumer: worker, First: number, Count: 1, Replicated: err == nil})
 				}
-				l.mu.Unlock()
 				time.Sleep(time.Millisecond)
 			}
 		})
 	}
 }
 
-func (l *load) push(ctx context.Context, value string) {
+// push retries until the push has an outcome.
+func (l *load) push(ctx context.Context, producer, number int) {
 	for !l.stopped.Load() {
-		position, err := l.pushes.RPush(ctx, value)
-		l.mu.Lock()
-		if isDone(err) {
-			l.pushed = append(l.pushed, acknowledged{value, position, err == nil})
-			l.pushedCount++
-		} else if errors.Is(err, ErrOutcomeUnknown) {
-			l.unknown = append(l.unknown, value)
+		position, err := l.pushes.RPush(ctx, ledger.Name(producer, number))
+		fate := ledger.Done
+		if errors.Is(err, ErrOutcomeUnknown) {
+			fate = ledger.Unknown
+		} else if !isDone(err) {
+			continue
 		}
-		l.mu.Unlock()
-		if isDone(err) || errors.Is(err, ErrOutcomeUnknown) {
-			return
-		}
+		l.ledger.Push(ledger.Pushed{Producer: producer, First: number, Count: 1, Fate: fate, Length: position, Replicated: err == nil})
+		return
 	}
 }
 
 // await waits until that many more are pushed and popped.
 func (l *load) await(t *testing.T, pushes, pops int) {
-	l.mu.Lock()
-	pushes, pops = l.pushedCount+pushes, l.poppedCount+pops
-	l.mu.Unlock()
+	pushedBefore, poppedBefore := l.ledger.Counts()
 	require.Eventually(t, func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.pushedCount >= pushes && l.poppedCount >= pops
+		pushed, popped := l.ledger.Counts()
+		return pushed >= pushedBefore+pushes && popped >= poppedBefore+pops
 	}, time.Minute, time.Millisecond)
 }
 
@@ -185,61 +164,25 @@ func (l *load) stop() {
 	l.workers.Wait()
 }
 
-// checkPushes compares the list with the positions that were acknowledged.
-func (l *load) checkPushes(t *testing.T) {
-	at := map[string]int64{}
-	for i, value := range content(t, l.pushes) {
-		assert.Zero(t, at[value], "%s is there twice", value)
-		at[value] = int64(i + 1)
-	}
-	var undone []int64
-	fates := map[string][]bool{} // by producer, whether each of its pushes was kept
-	for _, push := range l.pushed {
-		producer, _, _ := strings.Cut(push.value, "-")
-		fates[producer] = append(fates[producer], at[push.value] > 0)
-		if at[push.value] > 0 {
-			assert.Equal(t, push.position, at[push.value], push.value)
-			continue
-		}
-		undone = append(undone, push.position)
-		assert.False(t, push.certain && l.pushes.slot().Replicas() > 0, "%s was lost", push.value)
-	}
-	assert.Len(t, at, len(l.pushed)-len(undone)+l.unknownKept(at))
-	require.NotEmpty(t, undone)
-	slices.Sort(undone)
-	assert.Equal(t, int64(len(undone)-1), undone[len(undone)-1]-undone[0], "the pushes undone are not the last before the crash")
-	for producer, kept := range fates {
-		assert.LessOrEqual(t, len(slices.Compact(kept)), 3, "producer %s: kept, undone, kept again", producer)
-	}
-	t.Logf("of %d pushes, %d were undone", len(l.pushed), len(undone))
-}
-
-func (l *load) unknownKept(at map[string]int64) (kept int) {
-	for _, value := range l.unknown {
-		if at[value] > 0 {
-			kept++
-		}
-	}
-	return kept
-}
-
-// checkPops compares what was popped with what was there: all that is not left came out, the last before the crash twice.
-func (l *load) checkPops(t *testing.T) {
+// check compares both lists with what was acknowledged. The crash must have undone something, or it tests nothing.
+func (l *load) check(t *testing.T) {
+	pushed, popped := l.ledger.Counts()
 	left := content(t, l.pops)
-	require.Equal(t, l.filled[:len(left)], left)
-	var undone []int // the indices of what was popped twice
-	for i, value := range l.filled[len(left):] {
-		times := l.popped[value]
-		assert.NotEmpty(t, times, "%s was lost", value)
-		if len(times) > 1 {
-			assert.Len(t, times, 2, value)
-			assert.False(t, times[0] && l.pops.slot().Replicas() > 0, "the pop of %s was undone", value)
-			undone = append(undone, i)
+	slices.Reverse(left)
+	for what, undone := range map[string]ledger.Undone{
+		"pushes": l.ledger.UndonePushes(content(t, l.pushes)),
+		"pops":   l.ledger.UndonePops(l.filled, left),
+	} {
+		t.Logf("of %d pushes and %d pops, %d %s were undone", pushed, popped, len(undone.Positions), what)
+		assert.NotEmpty(t, undone.Positions, what)
+		assert.Zero(t, undone.Gaps(), "the %s undone are not the last before the crash", what)
+		if l.pushes.slot().Replicas() > 0 {
+			assert.Zero(t, len(undone.Replicated), "%s undone that were replicated", what)
 		}
-		delete(l.popped, value)
+		assert.Empty(t, undone.Torn, "kept, undone, kept and undone again")
+		assert.Zero(t, undone.Lost, "%s: lost", what)
+		assert.Zero(t, undone.Doubled, "%s: doubled", what)
+		assert.Zero(t, undone.Invented, "%s: invented", what)
+		assert.Zero(t, undone.Misplaced, "%s: out of order", what)
 	}
-	assert.Empty(t, l.popped, "popped, and still there")
-	require.NotEmpty(t, undone)
-	assert.Equal(t, len(undone)-1, undone[len(undone)-1]-undone[0], "the pops undone are not the last before the crash")
-	t.Logf("of %d pops, %d were undone", l.poppedCount, len(undone))
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardedlist/shardedlist/internal/ledger"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
@@ -89,8 +89,8 @@ func TestExactlyOnceOverABrokenNetwork(t *testing.T) {
 						list := newList(t, server.Client(t), WithCapacity(5))
 						broken := openList(t, rdb, list.Name(), WithCapacity(5))
 						proxy.Set(rates)
-						tally := newTally(goroutines / 2)
-						tally.run(t, *faultOperations, func(ctx context.Context, value string) error {
+						traffic := newTraffic(goroutines / 2)
+						traffic.run(t, *faultOperations, func(ctx context.Context, value string) error {
 							_, err := end.push(broken, ctx, value)
 							return err
 						}, func(ctx context.Context, i int) ([]string, error) { return end.pop(broken, ctx, i) })
@@ -98,12 +98,9 @@ func TestExactlyOnceOverABrokenNetwork(t *testing.T) {
 						rest, err := list.LRange(t.Context(), 0, -1)
 						require.NoError(t, err)
 						assert.Empty(t, rest)
-						doubled, lost, disordered := tally.verdict()
 						cut, _, _, _ := proxy.Counts()
 						t.Logf("%d replies cut", cut)
-						assert.Zero(t, doubled, "doubled")
-						assert.Zero(t, lost, "lost")
-						assert.Zero(t, disordered, "out of order")
+						traffic.assertOnceInOrder(t)
 					})
 				}
 			}
@@ -120,24 +117,22 @@ func TestExactlyOnceThroughRestarts(t *testing.T) {
 			server := redistest.Start(t, kind, "appendonly yes", "appendfsync always")
 			list := newList(t, server.Client(t), WithCapacity(5))
 			var crashes sync.WaitGroup
-			tally := newTally(4)
+			traffic := newTraffic(4)
 			crashes.Go(func() {
 				for i := range 3 {
-					awaitPushes(tally, (i+1)*200)
+					traffic.awaitPushes((i + 1) * 200)
 					server.Restart(t)
 				}
 			})
-			tally.run(t, 8000, func(ctx context.Context, value string) error {
+			traffic.run(t, 8000, func(ctx context.Context, value string) error {
 				_, err := list.RPush(ctx, value)
 				return err
 			}, func(ctx context.Context, i int) ([]string, error) {
 				return ends["LPush BRPop, mixed"].pop(list, ctx, i)
 			})
 			crashes.Wait()
-			tally.received[0] = append(tally.received[0], content(t, list)...)
-			doubled, lost, _ := tally.verdict()
-			assert.Zero(t, doubled, "doubled")
-			assert.Zero(t, lost, "lost")
+			traffic.PopValues(ledger.Rest, content(t, list)...)
+			traffic.assertOnce(t)
 		})
 	}
 }
@@ -154,15 +149,15 @@ func TestExactlyOnceWhileScriptsAreForgotten(t *testing.T) {
 			broken := openList(t, server.Client(t, through(proxy)), list.Name(), WithCapacity(5))
 			t.Cleanup(func() { proxy.Set(redistest.Faults{}) })
 			proxy.Set(redistest.Faults{CutReply: 0.1})
-			tally := newTally(4)
+			traffic := newTraffic(4)
 			var flushes sync.WaitGroup
 			flushes.Go(func() {
 				for i := range 50 {
-					awaitPushes(tally, i**faultOperations/200)
+					traffic.awaitPushes(i * *faultOperations / 200)
 					assert.NoError(t, flushing.ScriptFlush(t.Context()).Err()) // of all masters
 				}
 			})
-			tally.run(t, *faultOperations, func(ctx context.Context, value string) error {
+			traffic.run(t, *faultOperations, func(ctx context.Context, value string) error {
 				_, err := broken.LPush(ctx, value)
 				return err
 			}, func(ctx context.Context, i int) ([]string, error) {
@@ -170,24 +165,8 @@ func TestExactlyOnceWhileScriptsAreForgotten(t *testing.T) {
 			})
 			flushes.Wait()
 			assert.Empty(t, content(t, list))
-			doubled, lost, disordered := tally.verdict()
-			assert.Zero(t, doubled, "doubled")
-			assert.Zero(t, lost, "lost")
-			assert.Zero(t, disordered, "out of order")
+			traffic.assertOnceInOrder(t)
 		})
-	}
-}
-
-// awaitPushes waits until a number of pushes has been acknowledged.
-func awaitPushes(y *tally, number int) {
-	for {
-		y.mu.Lock()
-		pushed := len(y.pushed)
-		y.mu.Unlock()
-		if pushed >= number {
-			return
-		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -234,32 +213,27 @@ func TestPlainGoRedisDoublesAndLoses(t *testing.T) {
 	server, proxy := redistest.Shared(t, redistest.Redis), redistest.NewProxy(t)
 	rdb, key := server.Client(t, through(proxy)), uniqueName(t)
 	proxy.Set(redistest.Faults{CutReply: 0.1})
-	tally := newTally(4)
-	tally.run(t, 4000, func(ctx context.Context, value string) error {
+	traffic := newTraffic(4)
+	traffic.run(t, 4000, func(ctx context.Context, value string) error {
 		return rdb.RPush(ctx, key, value).Err()
 	}, func(ctx context.Context, _ int) ([]string, error) { return single(rdb.LPop(ctx, key).Result()) })
-	doubled, lost, _ := tally.verdict()
+	tally := traffic.Tally()
 	cut, _, _, _ := proxy.Counts()
-	t.Logf("%d replies cut: %d doubled, %d lost", cut, doubled, lost)
-	assert.Positive(t, doubled)
-	assert.Positive(t, lost)
+	t.Logf("%d replies cut: %d doubled, %d lost", cut, tally.Doubled, tally.Lost)
+	assert.Positive(t, tally.Doubled)
+	assert.Positive(t, tally.Lost)
 }
 
-// tally is what producers pushed and consumers popped.
-type tally struct {
-	workers  int // producers, and as many consumers
-	mu       sync.Mutex
-	pushed   map[string]bool
-	unknown  map[string]bool
-	received [][]string
+// traffic is producers that push to lists and consumers that pop from them, and the ledger of what they did.
+type traffic struct {
+	ledger.Ledger
+	workers int // producers, and as many consumers
 }
 
-func newTally(workers int) *tally {
-	return &tally{workers: workers, pushed: map[string]bool{}, unknown: map[string]bool{}, received: make([][]string, workers)}
-}
+func newTraffic(workers int) *traffic { return &traffic{workers: workers} }
 
 // run lets the producers push, and the consumers pop until the list stays empty after the last push.
-func (y *tally) run(t *testing.T, operations int, push func(context.Context, string) error, pop func(context.Context, int) ([]string, error)) {
+func (y *traffic) run(t *testing.T, operations int, push func(context.Context, string) error, pop func(context.Context, int) ([]string, error)) {
 	each := operations / 2 / y.workers
 	var producers, consumers sync.WaitGroup
 	var producing atomic.Bool
@@ -267,25 +241,21 @@ func (y *tally) run(t *testing.T, operations int, push func(context.Context, str
 	for p := range y.workers {
 		producers.Go(func() {
 			for i := range each {
-				value := fmt.Sprintf("%02d-%06d", p, i)
-				err := push(t.Context(), value)
-				y.mu.Lock()
-				switch {
-				case err == nil:
-					y.pushed[value] = true
-				case errors.Is(err, ErrOutcomeUnknown):
-					y.unknown[value] = true
-				default:
+				value, fate := ledger.Name(p, i), ledger.Done
+				if err := push(t.Context(), value); errors.Is(err, ErrOutcomeUnknown) {
+					fate = ledger.Unknown
+				} else if err != nil {
+					fate = ledger.Refused
 					t.Logf("push of %s: %v", value, err)
 				}
-				y.mu.Unlock()
+				y.Push(ledger.Pushed{Producer: p, First: i, Count: 1, Fate: fate})
 			}
 		})
 		consumers.Go(func() {
 			for i, empty := 0, 0; empty < 3; i++ {
 				last := !producing.Load()
 				values, err := pop(t.Context(), i)
-				y.received[p] = append(y.received[p], values...)
+				y.PopValues(p, values...)
 				if err == nil || !last {
 					empty = 0
 				} else if err == redis.Nil {
@@ -299,31 +269,25 @@ func (y *tally) run(t *testing.T, operations int, push func(context.Context, str
 	consumers.Wait()
 }
 
-// verdict counts elements that came out more often than they were pushed, that were acknowledged and did not come out, and
-// that a consumer got after a later one of the same producer.
-func (y *tally) verdict() (doubled, lost, disordered int) {
-	seen := map[string]int{}
-	for _, values := range y.received {
-		last := map[string]int{}
-		for _, value := range values {
-			seen[value]++
-			producer, digits, _ := strings.Cut(value, "-")
-			number, _ := strconv.Atoi(digits)
-			if previous, ok := last[producer]; ok && number < previous {
-				disordered++
-			}
-			last[producer] = number
-		}
+// awaitPushes waits until a number of pushes has been acknowledged.
+func (y *traffic) awaitPushes(number int) {
+	for pushed, _ := y.Counts(); pushed < number; pushed, _ = y.Counts() {
+		time.Sleep(time.Millisecond)
 	}
-	for value, times := range seen {
-		if times > 1 || !y.pushed[value] && !y.unknown[value] {
-			doubled++
-		}
-	}
-	for value := range y.pushed {
-		if seen[value] == 0 {
-			lost++
-		}
-	}
-	return doubled, lost, disordered
+}
+
+// assertOnce checks that each element that was pushed came out once.
+func (y *traffic) assertOnce(t *testing.T) ledger.Tally {
+	t.Helper()
+	tally := y.Tally()
+	assert.Zero(t, tally.Doubled, "doubled: %s", tally.Example)
+	assert.Zero(t, tally.Invented, "invented: %s", tally.Example)
+	assert.Zero(t, tally.Lost, "lost: %s", tally.Example)
+	return tally
+}
+
+// assertOnceInOrder checks that each element that was pushed came out once, each producer's in order.
+func (y *traffic) assertOnceInOrder(t *testing.T) {
+	t.Helper()
+	assert.Zero(t, y.assertOnce(t).Misplaced, "out of order")
 }

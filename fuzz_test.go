@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -12,12 +11,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardedlist/shardedlist/internal/history"
 	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 	"github.com/shardedlist/shardedlist/internal/script"
 )
 
-// The sharded list against two oracles, a Go slice and a plain Redis list on the same server: whatever the sequence of
+// The sharded list against two oracles, the deque of internal/history and a plain Redis list on the same server: whatever the sequence of
 // operations, and whichever client runs them, all three give the same results.
 func TestModel(t *testing.T) {
 	t.Parallel()
@@ -81,31 +81,29 @@ func (m *model) step(list *ShardedList, operation byte, count int, index int64) 
 	case 0, 1:
 		values := m.fresh(count%3 + 1)
 		m.push(list.LPush, m.rdb.LPush, values)
-		for _, value := range values {
-			m.values = slices.Insert(m.values, 0, value.(string))
-		}
+		m.apply(history.Call{Name: "lpush", Values: words(values)})
 	case 2, 3:
 		values := m.fresh(count + 1)
 		m.push(list.RPush, m.rdb.RPush, values)
-		m.values = append(m.values, words(values)...)
+		m.apply(history.Call{Name: "rpush", Values: words(values)})
 	case 4:
 		value, err := list.LPop(ctx)
-		m.one(value, err, m.rdb.LPop(ctx, m.plain), m.takeLeft(1))
+		m.one(value, err, m.rdb.LPop(ctx, m.plain), m.take("lpop", 1))
 	case 5:
 		value, err := list.RPop(ctx)
-		m.one(value, err, m.rdb.RPop(ctx, m.plain), m.takeRight(1))
+		m.one(value, err, m.rdb.RPop(ctx, m.plain), m.take("rpop", 1))
 	case 6:
 		values, err := list.LPopCount(ctx, count)
-		m.several(values, err, m.rdb.LPopCount(ctx, m.plain, count), count, m.takeLeft)
+		m.several(values, err, m.rdb.LPopCount(ctx, m.plain, count), "lpop", count)
 	case 7:
 		values, err := list.RPopCount(ctx, count)
-		m.several(values, err, m.rdb.RPopCount(ctx, m.plain, count), count, m.takeRight)
+		m.several(values, err, m.rdb.RPopCount(ctx, m.plain, count), "rpop", count)
 	case 8:
 		value, err := list.BLPop(ctx, time.Microsecond)
-		m.one(value, err, m.rdb.LPop(ctx, m.plain), m.takeLeft(1))
+		m.one(value, err, m.rdb.LPop(ctx, m.plain), m.take("lpop", 1))
 	case 9:
 		value, err := list.BRPop(ctx, time.Microsecond)
-		m.one(value, err, m.rdb.RPop(ctx, m.plain), m.takeRight(1))
+		m.one(value, err, m.rdb.RPop(ctx, m.plain), m.take("rpop", 1))
 	case 10:
 		value, err := list.LIndex(ctx, index)
 		want, wantErr := m.rdb.LIndex(ctx, m.plain, index).Result()
@@ -162,26 +160,22 @@ func (m *model) one(value string, err error, plain *redis.StringCmd, model []str
 	}
 }
 
-func (m *model) several(values []string, err error, plain *redis.StringSliceCmd, count int, take func(int) []string) {
+func (m *model) several(values []string, err error, plain *redis.StringSliceCmd, pop string, count int) {
 	require.Equal(m.t, plain.Err(), err)
 	if err == nil {
 		require.Equal(m.t, plain.Val(), values)
-		require.Equal(m.t, take(count), values)
+		require.Equal(m.t, m.take(pop, count), values)
 	}
 }
 
-func (m *model) takeLeft(count int) []string {
-	count = min(count, len(m.values))
-	taken := append([]string{}, m.values[:count]...)
-	m.values = m.values[count:]
-	return taken
+// take pops from the model.
+func (m *model) take(pop string, count int) []string {
+	return append([]string{}, m.apply(history.Call{Name: pop, Count: count}).Values...)
 }
 
-func (m *model) takeRight(count int) []string {
-	slices.Reverse(m.values)
-	taken := m.takeLeft(count)
-	slices.Reverse(m.values)
-	return taken
+func (m *model) apply(call history.Call) (result history.Outcome) {
+	m.values, result = history.Apply(m.values, call)
+	return result
 }
 
 func FuzzNamesAndValues(f *testing.F) {

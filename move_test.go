@@ -18,6 +18,7 @@ import (
 
 	"github.com/shardedlist/shardedlist/internal/batch"
 	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/ledger"
 	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
@@ -604,8 +605,7 @@ func TestNoWakeUpIsLostBetweenLists(t *testing.T) {
 		const processes, each = 4, 150
 		var left atomic.Int64
 		left.Store(processes * each)
-		var mutex sync.Mutex
-		received := map[string]int{}
+		var received ledger.Ledger
 		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 		defer stop()
 		var group sync.WaitGroup
@@ -616,11 +616,7 @@ func TestNoWakeUpIsLostBetweenLists(t *testing.T) {
 					if err != nil {
 						continue
 					}
-					mutex.Lock()
-					for _, value := range values {
-						received[value]++
-					}
-					mutex.Unlock()
+					received.PopValues(0, values...)
 					if left.Add(-int64(len(values))) == 0 {
 						stop()
 					}
@@ -657,16 +653,16 @@ func TestNoWakeUpIsLostBetweenLists(t *testing.T) {
 			producer := openList(t, server.Client(t), names[0].Name(), WithCapacity(2))
 			group.Go(func() {
 				for i := 0; i < each; i += 2 {
-					_, err := producer.RPush(t.Context(), fmt.Sprint(p, "-", i), fmt.Sprint(p, "-", i+1))
+					_, err := producer.RPush(t.Context(), ledger.Name(p, i), ledger.Name(p, i+1))
 					assert.NoError(t, err)
+					received.Push(ledger.Pushed{Producer: p, First: i, Count: 2, Fate: ledger.Done})
 				}
 			})
 		}
 		group.Wait()
-		assert.Len(t, received, processes*each)
-		for value, times := range received {
-			assert.Equal(t, 1, times, value)
-		}
+		tally := received.Tally()
+		tally.Misplaced = 0 // the lists have several ways to one consumer
+		assert.Equal(t, ledger.Tally{Pushed: processes * each, Popped: processes * each}, tally)
 	})
 }
 
@@ -777,8 +773,8 @@ func TestMovesAndPopsAreDoneOnceOverABrokenNetwork(t *testing.T) {
 						lists = append(lists, openList(t, rdb, list.Name(), WithCapacity(5)))
 					}
 					proxy.Set(rates)
-					tally := newTally(4)
-					tally.run(t, min(2000, *faultOperations), func(ctx context.Context, value string) error {
+					traffic := newTraffic(4)
+					traffic.run(t, min(2000, *faultOperations), func(ctx context.Context, value string) error {
 						_, err := lists[0].RPush(ctx, value)
 						return err
 					}, func(ctx context.Context, i int) ([]string, error) {
@@ -796,11 +792,9 @@ func TestMovesAndPopsAreDoneOnceOverABrokenNetwork(t *testing.T) {
 					})
 					proxy.Set(redistest.Faults{})
 					for _, list := range intact {
-						tally.received = append(tally.received, content(t, list)) // given up
+						traffic.PopValues(ledger.Rest, content(t, list)...) // given up
 					}
-					doubled, lost, _ := tally.verdict()
-					assert.Zero(t, doubled, "doubled")
-					assert.Zero(t, lost, "lost")
+					traffic.assertOnce(t)
 				})
 			}
 		}

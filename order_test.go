@@ -19,45 +19,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardedlist/shardedlist/internal/blocking"
+	"github.com/shardedlist/shardedlist/internal/history"
 	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/ledger"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 	"github.com/shardedlist/shardedlist/internal/session"
 )
-
-// call is an operation on the deque, for the history that porcupine checks.
-type call struct {
-	push  bool
-	end   layout.End
-	value string
-}
-
-// deque is what a list is to its callers: pushes and pops of one element, an empty result being "".
-var deque = porcupine.Model{
-	Init: func() any { return []string(nil) },
-	Step: func(state, input, output any) (bool, any) {
-		values, in := slices.Clone(state.([]string)), input.(call)
-		switch {
-		case in.push && in.end == layout.Left:
-			return true, slices.Insert(values, 0, in.value)
-		case in.push:
-			return true, append(values, in.value)
-		case len(values) == 0:
-			return output == "", values
-		case in.end == layout.Left:
-			return output == values[0], values[1:]
-		default:
-			return output == values[len(values)-1], values[:len(values)-1]
-		}
-	},
-	Equal: func(a, b any) bool { return slices.Equal(a.([]string), b.([]string)) },
-	DescribeOperation: func(input, output any) string {
-		in := input.(call)
-		if in.push {
-			return fmt.Sprintf("%sPush(%s)", in.end, in.value)
-		}
-		return fmt.Sprintf("%sPop() = %q", in.end, output)
-	},
-}
 
 // A list of capacity 1, whose ends move with every element, hammered from both ends by blocking and plain clients, some of
 // which are cancelled: there is an order of all calls that explains what each of them saw.
@@ -70,18 +37,19 @@ func TestExactOrderUnderConcurrency(t *testing.T) {
 			connections = append(connections, server.Client(t))
 		}
 		for seed := range uint64(100) {
-			history, stalled := hammer(t, connections, seed)
+			calls, stalled := hammer(t, connections, seed)
 			for stalled {
-				history, stalled = hammer(t, connections, seed)
+				calls, stalled = hammer(t, connections, seed)
 			}
-			require.Equal(t, porcupine.Ok, porcupine.CheckOperationsTimeout(deque, history, time.Minute), "seed %d: %s", seed, describe(history))
+			operations := history.Operations(calls)
+			require.Equal(t, porcupine.Ok, porcupine.CheckOperationsTimeout(history.Model, operations, time.Minute), "seed %d: %s", seed, describe(operations))
 		}
 	})
 }
 
 // hammer has each client make some calls on a new list. If the server stalls for so long that a caller leaves without knowing
 // whether it took an element, that goes back to its end late, as the design says, and the history is not to be explained.
-func hammer(t *testing.T, connections []redis.UniversalClient, seed uint64) (history []porcupine.Operation, stalled bool) {
+func hammer(t *testing.T, connections []redis.UniversalClient, seed uint64) (calls []history.Record, stalled bool) {
 	const each = 6
 	name := newList(t, connections[0]).Name()
 	shared := openList(t, connections[0], name, WithCapacity(1)) // by two of the clients
@@ -96,19 +64,17 @@ func hammer(t *testing.T, connections []redis.UniversalClient, seed uint64) (his
 		group.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(client)))
 			for i := range each {
-				in := call{push: random.IntN(2) == 0, end: layout.Left, value: fmt.Sprintf("%d-%d", client, i)}
+				call := history.Call{Name: []string{"lpop", "rpop"}[random.IntN(2)], Count: 1}
 				if random.IntN(2) == 0 {
-					in.end = layout.Right
+					call = history.Call{Name: []string{"lpush", "rpush"}[random.IntN(2)], Values: []string{fmt.Sprintf("%d-%d", client, i)}}
 				}
 				called := time.Since(start)
-				output, err := perform(list, in, random)
+				outcome, err := perform(list, call, random)
 				returned := time.Since(start)
 				mutex.Lock()
 				if !errors.Is(err, context.DeadlineExceeded) {
 					assert.NoError(t, err)
-					history = append(history, porcupine.Operation{
-						ClientId: client, Input: in, Output: output, Call: int64(called), Return: int64(returned),
-					})
+					calls = append(calls, history.Record{Client: client, Call: call, Start: int64(called), End: int64(returned), Outcome: outcome})
 				} else if returned-called >= session.LeaveGrace {
 					stalled = true
 				} // else it was given up: it took nothing
@@ -117,43 +83,48 @@ func hammer(t *testing.T, connections []redis.UniversalClient, seed uint64) (his
 		})
 	}
 	group.Wait()
-	return history, stalled
+	return calls, stalled
 }
 
 // describe lists the calls of a history in the order they began, with their times.
-func describe(history []porcupine.Operation) string {
-	slices.SortFunc(history, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+func describe(operations []porcupine.Operation) string {
+	slices.SortFunc(operations, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
 	var text strings.Builder
-	for _, o := range history {
+	for _, o := range operations {
 		fmt.Fprintf(&text, "\n%9v..%9v client %d %s", time.Duration(o.Call), time.Duration(o.Return), o.ClientId,
-			deque.DescribeOperation(o.Input, o.Output))
+			history.Model.DescribeOperation(o.Input, o.Output))
 	}
 	return text.String()
 }
 
 // perform runs a call, a pop in one of several ways.
-func perform(list *ShardedList, in call, random *rand.Rand) (value string, err error) {
+func perform(list *ShardedList, call history.Call, random *rand.Rand) (outcome history.Outcome, err error) {
 	ctx := context.Background()
 	pop, wait, push := list.LPop, list.BLPop, list.LPush
-	if in.end == layout.Right {
+	if call.Name[0] == 'r' {
 		pop, wait, push = list.RPop, list.BRPop, list.RPush
 	}
-	switch {
-	case in.push:
-		_, err = push(ctx, in.value)
-		return "", err
-	case random.IntN(3) == 0:
+	outcome.Fate = ledger.Done
+	if call.Name == "lpush" || call.Name == "rpush" {
+		outcome.Number, err = push(ctx, call.Values[0])
+		return outcome, err
+	}
+	var value string
+	if random.IntN(3) == 0 {
 		value, err = pop(ctx)
-	default:
+	} else {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(random.IntN(8000))*time.Microsecond)
 		defer cancel()
 		value, err = wait(ctx, time.Duration(1+random.IntN(8))*time.Millisecond)
 	}
-	if err == redis.Nil {
+	switch err {
+	case nil:
+		outcome.Values = []string{value}
+	case redis.Nil:
 		err = nil
 	}
-	return value, err
+	return outcome, err
 }
 
 // The blocking pop of the book waits on the end shard itself, with a script behind it in the pipeline that drops a dummy

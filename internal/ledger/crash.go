@@ -70,8 +70,8 @@ func (l *Ledger) UndonePushes(content []string) (u Undone) {
 	return u
 }
 
-// UndonePops compares the pops at the left end of a list, which was filled with so many elements of producer 0, with what is left in
-// it. An element whose pop was undone came out twice, or came out and is left. The ledger must be complete.
+// UndonePops compares the pops at one end of a list, which was filled with that many elements of producer 0, with what is left in it
+// from that end on. An element whose pop was undone came out twice, or came out and is left. The ledger must be complete.
 func (l *Ledger) UndonePops(filled int, left []string) (u Undone) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
