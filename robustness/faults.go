@@ -48,50 +48,52 @@ const (
 	longPatience  = 10 * time.Second
 )
 
-const nothingHappens = "Nothing is lost, doubled or out of order; each history has an explanation."
-
-const clocksApart = "Clients whose clocks differ by an hour, and a master and its replica whose clocks differ by 20 s: nothing is lost, doubled or out of order. Where the master crashes, as in crash."
+const (
+	exactlyOnce = "nothing is lost, doubled or out of order."
+	clocksApart = "Clients' clocks differ by an hour, those of a master and its replica by 20 s: " + exactlyOnce + " After a crash of the master, as in crash."
+	stays       = "The same with `WithReplicas(1)` and one replica: what was acknowledged without ErrNotReplicated stays."
+)
 
 var faults = []fault{
-	{name: "none", promise: nothingHappens, kinds: []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster}},
-	{name: "cut", promise: "The same: connections break before a request, after it, within a reply.",
+	{name: "none", promise: "Nothing is lost, doubled or out of order; an order of the calls explains each history.", kinds: []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster}},
+	{name: "cut", promise: "Connections break before a request, after it, and within a reply: " + exactlyOnce,
 		kinds:   []redistest.Kind{redistest.Redis, redistest.Cluster},
 		network: redistest.Faults{CutReply: 0.03, CutInReply: 0.02, CutRequest: 0.03}},
-	{name: "late", promise: "The same: requests arrive after the client has given them up and sent them again.",
+	{name: "late", promise: "Requests arrive after the client has given them up and retried them: " + exactlyOnce,
 		kinds:   []redistest.Kind{redistest.Redis, redistest.Cluster},
 		network: redistest.Faults{LateRequest: 0.01, DropReply: 0.005, Delay: 2 * shortPatience}},
-	{name: "partition", promise: "The same, once it is over: a client reaches nobody for up to a second.",
+	{name: "partition", promise: "A client reaches no server for up to a second: " + exactlyOnce,
 		kinds: []redistest.Kind{redistest.Redis, redistest.Cluster}, strikes: []strike{{"partition", isolate}}, every: 700 * time.Millisecond},
-	{name: "cancel", promise: "A push that was cancelled may or may not be done, once. A pop that was cancelled loses nothing; what it took goes back to its end, so order is not promised.",
+	{name: "cancel", promise: "A cancelled push is applied once or not at all. A cancelled pop loses nothing; its elements go back to their end, so order is not promised.",
 		kinds: []redistest.Kind{redistest.Redis, redistest.Cluster}, cancel: true},
-	{name: "kill", promise: "A client process that is killed takes along what it was popping, and no more.",
+	{name: "kill", promise: "A client process that is killed takes the elements that it was popping with it, and no others.",
 		kinds: []redistest.Kind{redistest.Redis, redistest.Cluster}, strikes: []strike{{"kill a client", killClient}}, every: 300 * time.Millisecond},
-	{name: "restart", promise: "The server is killed and starts again with `appendfsync always`: nothing is lost, doubled or out of order.",
+	{name: "restart", promise: "The server is killed and restarts with `appendfsync always`: " + exactlyOnce,
 		kinds: single, config: durable, strikes: []strike{{"restart", restart}}, every: 800 * time.Millisecond},
-	{name: "pause", promise: "The server stops for longer than clients wait for a reply: nothing is lost, doubled or out of order.",
+	{name: "pause", promise: "The server stops for longer than clients wait for a reply: " + exactlyOnce,
 		kinds: single, strikes: []strike{{"pause", pause}}, every: 500 * time.Millisecond},
-	{name: "flush", promise: "`SCRIPT FLUSH`: nothing is noticed.",
+	{name: "flush", promise: "`SCRIPT FLUSH`: callers notice nothing.",
 		kinds: []redistest.Kind{redistest.Redis, redistest.Cluster}, strikes: []strike{{"SCRIPT FLUSH", flushScripts}}, every: 20 * time.Millisecond},
-	{name: "disconnect", promise: "`CLIENT KILL`: nothing is lost, doubled or out of order.",
+	{name: "disconnect", promise: "`CLIENT KILL`: " + exactlyOnce,
 		kinds: single, strikes: []strike{{"CLIENT KILL", killConnections}}, every: 30 * time.Millisecond},
 	{name: "memory", promise: "A server whose memory is full refuses pushes, with nothing changed, and serves pops.",
 		kinds: single, strikes: []strike{{"full memory", fillMemory}}, every: 50 * time.Millisecond},
-	{name: "slot", promise: "The list's slot moves to another node and back: nothing is lost, doubled or out of order.",
+	{name: "slot", promise: "The list's slot moves to another node and back: " + exactlyOnce,
 		kinds: []redistest.Kind{redistest.Cluster}, strikes: []strike{{"slot move", moveSlot}}, every: 50 * time.Millisecond},
-	{name: "failover", promise: "An orderly failover: nothing is lost, doubled or out of order. Reads may be stale for a moment with Sentinel.",
+	{name: "failover", promise: "A planned failover: " + exactlyOnce + " With Sentinel, reads may be stale for a moment.",
 		kinds: replicated, strikes: []strike{{"failover", failOver}}, every: 500 * time.Millisecond},
-	{name: "crash", promise: "A master crashes and its replica takes over: the last operations before the crash, in a row, may be undone, as in Redis.",
+	{name: "crash", promise: "A master crashes and its replica takes over: the last operations before the crash, without gaps, may be undone, as in Redis.",
 		kinds: replicated, crash: true},
-	{name: "replicas", promise: "The same with `WithReplicas(1)`, of one: what was acknowledged without ErrNotReplicated stays.",
+	{name: "replicas", promise: stays,
 		kinds: replicated, crash: true, waits: true},
 	{name: "clocks", promise: clocksApart, kinds: []redistest.Kind{redistest.Redis, redistest.Cluster}, clocks: true, needs: canSetClocks},
 	{name: "clocks", promise: clocksApart, kinds: replicated, strikes: []strike{{"failover", failOver}}, every: 500 * time.Millisecond,
 		crash: true, clocks: true, needs: canSetAllClocks},
-	{name: "links", promise: "A node of a cluster is cut off from the others, with some of the clients, all or none, for less than the node timeout: nothing is lost, doubled or out of order.",
+	{name: "links", promise: "A cluster node is cut off from the others for less than the node timeout, with some, all or none of the clients: " + exactlyOnce,
 		kinds: isolable, strikes: []strike{{"cut links", cutLinks}}, every: 500 * time.Millisecond, apart: true, needs: canIsolate},
-	{name: "split", promise: "The same of a master, for longer: its replica takes over, and the last operations of the old master, in a row, may be undone, those of the clients with it included, as in Redis.",
+	{name: "split", promise: "A master is cut off for longer, so that its replica takes over: the last operations of the old master, without gaps, may be undone, those of the clients on its side included, as in Redis.",
 		kinds: isolable, crash: true, apart: true, needs: canIsolate},
-	{name: "minority", promise: "The same with `WithReplicas(1)`: what was acknowledged without ErrNotReplicated stays.",
+	{name: "minority", promise: stays,
 		kinds: isolable, crash: true, waits: true, apart: true, needs: canIsolate},
 	{name: "mixed", promise: "All that a single server can suffer, at once: nothing is lost but what killed clients were popping.",
 		kinds: single, config: durable,

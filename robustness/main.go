@@ -96,7 +96,7 @@ func run(ctx context.Context, args []string) (violations int, err error) {
 		earlier, failure := earlierRows(s.out)
 		rows, err = join(rows, earlier), errors.Join(err, failure)
 	}
-	return violations, errors.Join(err, os.WriteFile(s.document, page(rows, s.command()), 0o644))
+	return violations, errors.Join(err, os.WriteFile(s.document, page(rows, s.command(), machine()), 0o644))
 }
 
 // prepare gives each cell its seed and its time.
@@ -113,7 +113,7 @@ func (s *settings) prepare(scenarios []*scenario) {
 		}
 		sc.span = max(span.Round(time.Second), time.Second)
 		sc.row = row{
-			Fault: sc.fault.name, Server: string(sc.kind), Promise: sc.fault.promise,
+			Fault: sc.fault.name, Server: string(sc.kind),
 			Command: fmt.Sprintf("go run . -faults %s -servers '%s' -seed %d -each %v", sc.fault.name, sc.kind, s.seed, sc.span),
 		}
 	}

@@ -4,103 +4,201 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
 var heading = fmt.Sprintf("%-10s %-18s %7s %9s %7s %6s %6s %7s %10s %6s %6s %6s %6s %10s", "fault", "server", "time", "calls", "rounds", "gaveup",
 	"undec.", "faults", "elements", "lost", "doubl.", "order", "excus.", "wait")
 
 func (r row) line() string {
-	return fmt.Sprintf("%-10s %-18s %7v %9d %7d %6d %6d %7d %10d %6d %6d %6d %6d %10v", r.Fault, r.Server, r.Time.Round(time.Second), r.Operations, r.Rounds, r.ByConservation,
-		r.Undecided, r.Faults, r.Elements, r.Lost, r.Doubled, r.Disordered, r.Excused, r.LongestWait.Round(time.Millisecond))
+	return fmt.Sprintf("%-10s %-18s %7v %9d %7d %6d %6d %7d %10d %6d %6d %6d %6d %10s", r.Fault, r.Server, r.Time.Round(time.Second), r.Operations, r.Rounds, r.ByConservation,
+		r.Undecided, r.Faults, r.Elements, r.Lost, r.Doubled, r.Disordered, r.Excused, r.wait(time.Millisecond))
 }
 
-const intro = `# Reliability
+// wait is the longest wait, or a dash where none was measured.
+func (r row) wait(unit time.Duration) string {
+	if r.LongestWait == 0 {
+		return "–"
+	}
+	return r.LongestWait.Round(unit).String()
+}
 
-What is promised while things break, and how often it was tried. Written by the program in ` + "`robustness/`" + `:
+const limits = `
+## What is not promised
+
+- A client process that is killed takes the elements that it was popping with it: those of one call for each caller.
+- A failover undoes what was not replicated, as in Redis. ` + "`WithReplicas`" + ` tells the caller.
+- After a failover by Sentinel, LLen, LIndex and LRange may read from the old master, which is then a replica that lags behind,
+  until the client hears of the failover. This is the same in Redis. The program does not check their results there; it checks the
+  results of all operations that write.
+- A push while the list's slot moves may leave a blocked consumer asleep until its slice ends: two seconds at most.
+- A cancelled pop puts its elements back, possibly out of order.
+- A server that is unreachable for a minute after a reply was lost: by then the dedup records have expired.
+- Clocks differ but do not jump. A server whose own clock jumps by a minute expires dedup records early. So may a replica that takes
+  over with a clock half a minute ahead of its master's.
+- A cut drops all packets between two sides; for a moment before that, only requests pass. Links that lose some packets, or that stay
+  broken in one direction, are not tried.
+`
+
+const method = `
+## How it is measured
+
+Three client processes use lists on real servers. The program breaks their connections, and stops, kills and moves the servers. It
+records every call with its start and end on the machine's monotonic clock.
+
+- A *round* is a new list of capacity 1, 2, 3 or 7, three or six clients, and 27 or 54 calls: pushes and pops of one element and of
+  several at both ends, blocking pops, LLen and LIndex; a third of the rounds add LMove, LSet, LInsert and LRem. Porcupine looks for an
+  order of the calls that explains all results and the list's content at the end. A call whose outcome is unknown may take effect at
+  any time after its start, or never.
+- *By conservation* are rounds in which a caller abandoned a pop that the server had received. They are checked for lost, doubled and
+  invented elements only. *Undecided* are rounds that Porcupine could not decide in time.
+- A *queue* runs for the second half of the time: six producers at one end and nine consumers at the other, with calls that move one
+  element, a few, or up to a thousand (seven where clients are killed). Each element must come out once, or be in the list at the end,
+  and the elements of each producer must come out in order.
+- *Calls* are all calls of rounds, and those of queues that moved elements. *Elements* are those that came out of queues.
+- *Faults* are events such as a restart, broken connections, and in cancel the contexts with a deadline of up to 5 ms.
+- *Excused* are elements that a killed client was popping, and operations that a failover undid.
+- *Longest wait* is the longest time for which a consumer was blocked while the list had the element that it then got; – is not
+  measured.
+- *Time* includes the checks at the end. Several rows may have run at the same time (-parallel).
+- crash, replicas, split and minority have no rounds, and their waits are not measured. In links, split and minority each node of the
+  cluster has its own network namespace. Packets between the two sides vanish; each client process is on one side.
+- In clocks each client process has a standard library whose time.Now is ahead or behind, and replicated servers run under
+  libfaketime. The program compares each clock with what it should show. Planned failovers, with rounds and a queue, come first,
+  then crashes.
+
+## Repeat it
+
+This page is written by
 
     cd robustness && %s
 
-Three processes, with three or six clients in a round and fifteen in a queue, use lists on real servers, over connections that the program breaks, on servers that it stops, kills and
-moves about. All calls are recorded, with their times by the machine's one monotonic clock.
-
-- A *round* is a fresh list of capacity 1, 2, 3 or 7 and 27 or 54 calls: pushes and pops of one and of many at both ends, blocking pops, LLen,
-  LIndex, in a third of them LMove, LSet, LInsert and LRem too. Porcupine looks for an order of the calls that explains all results and what the list holds at
-  the end. A call whose outcome is unknown may be done at any time after it began, or never. Rounds with a pop that was given up
-  while the server had it are checked for elements lost, doubled or invented only.
-- For the second half of the time a *queue* runs: producers at one end, consumers at the other, with calls that move one element,
-  a few, or up to a thousand (seven where clients are killed). Each element has to come out once, or to be there at the end, each producer's in order.
-- *Calls* are those of rounds, and those of queues that moved something; *elements* are what came out of queues.
-- *Time* includes the checks at the end, and that several rows may have been tried at the same time (-parallel). With -join, what a
-  run has not tried comes from the runs before it; ` + "`-each 10m -parallel 4 -faults all -seed 1`" + ` tries all.
-- *Wait* is the longest that a consumer was blocked while the list had the element that it then got.
-- *Faults* are strikes and broken connections, and for cancel the contexts with a deadline of up to 5 ms.
-- In crash, replicas, split and minority there are no rounds, and the wait is not measured. In links, split and minority each node of the
-  cluster is in a network namespace of its own, and packets between the two sides vanish; a process of clients is on one side.
-- In clocks each client process has a standard library whose time.Now is ahead or behind, and servers that are replicated run under
-  libfaketime. What each tells is compared with what it should be. First come orderly failovers, with rounds and a queue, then crashes.
-- *Excused* are elements that a killed client was popping, or operations that a failover undid.
-- The seed repeats which faults strike with which pauses, which request or reply of which connection breaks, and what each client
-  calls until a result tells it otherwise. How the machine interleaves all that is not repeated, so neither is a history.
-
-%s
-
-## What is promised
+With -join, rows that a run does not try come from earlier runs; ` + "`-each 10m -parallel 4 -faults all -seed 1`" + ` tries all.
+The seed repeats the faults and the pauses between them, which request or reply of which connection breaks, and what each client
+calls until a result differs. It does not repeat how the machine interleaves the calls, so histories differ from run to run.
+These commands, in ` + "`robustness/`" + `, repeat one row each, alone on the machine:
 
 `
 
-const limits = `
-## What is not
-
-- A client process that is killed takes along what it was popping: one call's elements for each caller.
-- A failover undoes what was not replicated, as in Redis. ` + "`WithReplicas`" + ` makes the caller know.
-- LLen, LIndex and LRange after a failover by Sentinel may be answered by the old master, now a replica that lags behind, until
-  the client has heard of it: as in Redis. Their results are not checked there; those of all that writes are.
-- A push while the list's slot moves may leave a blocked consumer asleep until its slice ends, two seconds at the most.
-- The order of elements that a cancelled pop puts back.
-- A server that cannot be reached for a minute after a reply was lost: then records are gone.
-- Clocks are set apart, and stay so: none jumps while it is used. A server whose own clock jumps by a minute forgets records. So may one
-  that takes over with a clock half a minute ahead of its master's.
-- A cut drops all packets between two sides, after a moment in which requests come through and replies do not. Links that only lose
-  some, or that stay broken one way, are not tried.
-`
-
-// page is the report.
-func page(rows []row, command string) []byte {
+// page is the report, for the machine that it was measured on.
+func page(rows []row, command, machine string) []byte {
 	var b strings.Builder
-	about := fmt.Sprintf("Machine: %d cores, %s/%s; clients and servers share it. %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, version())
-	fmt.Fprintf(&b, intro, command, about)
-	b.WriteString("| fault | promise |\n|---|---|\n")
+	b.WriteString(summary(rows, machine))
+	b.WriteString("\n## What is promised\n\n| fault | promise |\n|---|---|\n")
 	last := ""
 	for _, r := range rows {
 		if r.Fault != last {
-			fmt.Fprintf(&b, "| %s | %s |\n", r.Fault, r.Promise)
+			fmt.Fprintf(&b, "| %s | %s |\n", r.Fault, r.fault().promise)
 		}
 		last = r.Fault
 	}
-	b.WriteString("\n## What was seen\n\n")
-	b.WriteString("| fault | server | time | calls | rounds | of them by conservation | undecided | faults | elements | lost | doubled | out of order | excused | longest wait |\n")
+	b.WriteString(limits)
+	b.WriteString("\n## Results\n\n")
+	b.WriteString("| fault | server | time | calls | rounds | by conservation | undecided | faults | elements | lost | doubled | out of order | excused | longest wait |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	broken := ""
 	for _, r := range rows {
 		order := fmt.Sprint(r.Disordered)
-		if r.Fault == "cancel" {
+		if !r.promisesOrder() {
 			order += " (not promised)"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %v | %d | %d | %d | %d | %d | %d | %d | %d | %s | %d | %v |\n", r.Fault, r.Server, r.Time.Round(time.Second), r.Operations, r.Rounds, r.ByConservation,
-			r.Undecided, r.Faults, r.Elements, r.Lost, r.Doubled, order, r.Excused, r.LongestWait.Round(100*time.Microsecond))
+		fmt.Fprintf(&b, "| %s | %s | %v | %d | %d | %d | %d | %d | %d | %d | %d | %s | %d | %s |\n", r.Fault, r.Server, r.Time.Round(time.Second), r.Operations, r.Rounds, r.ByConservation,
+			r.Undecided, r.Faults, r.Elements, r.Lost, r.Doubled, order, r.Excused, r.wait(100*time.Microsecond))
 		if r.Violation != "" {
 			broken += fmt.Sprintf("\n**Broken**, %s on %s: %s\n", r.Fault, r.Server, r.Violation)
 		}
 	}
 	b.WriteString(broken)
-	b.WriteString("\nA row is repeated, alone on the machine, by its own command, in `robustness/`:\n\n")
+	fmt.Fprintf(&b, method, command)
 	for _, r := range rows {
 		fmt.Fprintf(&b, "    %s\n", r.Command)
 	}
-	b.WriteString(limits)
 	return []byte(b.String())
+}
+
+// summary is the head of the page: what was tried, for how long, and what came of it.
+func summary(rows []row, machine string) string {
+	var sum, unordered row
+	var killed, undone int64
+	var faults, servers []string
+	broken := 0
+	for _, r := range rows {
+		sum.Time += r.Time.Round(time.Second)
+		sum.Operations += r.Operations
+		sum.Elements += r.Elements
+		sum.Rounds += r.Rounds
+		sum.ByConservation += r.ByConservation
+		sum.Undecided += r.Undecided
+		sum.Faults += r.Faults
+		sum.Lost += r.Lost
+		sum.Doubled += r.Doubled
+		if r.promisesOrder() {
+			sum.Disordered += r.Disordered
+		} else {
+			unordered.Disordered += r.Disordered
+		}
+		if r.fault().crash {
+			undone += r.Excused
+		} else {
+			killed += r.Excused
+		}
+		if r.Violation != "" {
+			broken++
+		}
+		if !slices.Contains(faults, r.Fault) {
+			faults = append(faults, r.Fault)
+		}
+		if !slices.Contains(servers, r.Server) {
+			servers = append(servers, r.Server)
+		}
+	}
+	return fmt.Sprintf(`# Reliability
+
+The program in [robustness/](../robustness) breaks connections, servers, clients, clocks and networks while several processes use
+lists, and checks the results of all calls.
+
+- **Tried:** %d faults on %d kinds of server, %d combinations, for %v in total; the faults struck %s times.
+- **Operations:** %s calls, and %s elements popped.
+- **Lost: %s. Doubled: %s. Out of order: %s.** Combinations that broke a promise: %d.
+- **Histories:** %s short ones of concurrent calls. An order of the calls explains every result of %s; %s with an abandoned pop
+  were checked for lost, doubled and invented elements only; %s were not decided in time.
+- **Excused:** %s elements that killed clients were popping, and %s operations that failovers undid, as in Redis.
+- **Order is not promised** where a cancelled pop puts its elements back (cancel); out of order there: %s.
+- **Machine:** %s
+`, len(faults), len(servers), len(rows), sum.Time, thousands(sum.Faults), thousands(sum.Operations), thousands(sum.Elements),
+		thousands(sum.Lost), thousands(sum.Doubled), thousands(sum.Disordered), broken,
+		thousands(sum.Rounds), thousands(sum.Rounds-sum.ByConservation-sum.Undecided), thousands(sum.ByConservation), thousands(sum.Undecided), thousands(killed), thousands(undone), thousands(unordered.Disordered), machine)
+}
+
+// fault is the row's, or the zero fault if there is no such one any more.
+func (r row) fault() fault {
+	for _, f := range faults {
+		if f.name == r.Fault && slices.ContainsFunc(f.kinds, func(kind redistest.Kind) bool { return string(kind) == r.Server }) {
+			return f
+		}
+	}
+	return fault{}
+}
+
+// promisesOrder reports whether elements come out in order under the row's fault.
+func (r row) promisesOrder() bool { return !r.fault().cancel }
+
+// thousands writes a number with commas.
+func thousands(n int64) string {
+	if n < 1000 {
+		return strconv.FormatInt(n, 10)
+	}
+	return thousands(n/1000) + fmt.Sprintf(",%03d", n%1000)
+}
+
+// machine describes the machine that the program runs on.
+func machine() string {
+	return fmt.Sprintf("%d cores, %s/%s, shared by clients and servers; %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, version())
 }
 
 func version() string {
@@ -109,5 +207,5 @@ func version() string {
 		return err.Error()
 	}
 	words := strings.Fields(string(out))
-	return words[0] + " " + words[2] + ", " + runtime.Version() + "."
+	return words[0] + " " + strings.TrimPrefix(words[2], "v=") + ", " + runtime.Version() + "."
 }

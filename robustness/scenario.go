@@ -56,7 +56,7 @@ type scenario struct {
 
 // row is what a cell found.
 type row struct {
-	Fault, Server, Promise, Command string
+	Fault, Server, Command string
 	Time                            time.Duration
 	Operations, Rounds, ByConservation, Undecided, Faults,
 	Elements, Lost, Doubled, Disordered int64
