@@ -108,7 +108,7 @@ func (l *load) fill(t *testing.T, rdb redis.UniversalClient, elements int) {
 	for i := range elements {
 		values = append(values, ledger.Name(0, i))
 	}
-	list := openList(t, rdb, l.pops.Name(), WithCapacity(500), WithReplicas(1, time.Second))
+	list := openList(t, rdb, l.pops.Name(), WithCapacity(500), WithReplicas(1, 2500*time.Millisecond))
 	_, err := list.LPush(t.Context(), values)
 	require.NoError(t, err)
 }

@@ -1,3 +1,3 @@
-// Package integration runs queues of other authors, unchanged, on clients with a hook of shardedlist. It has tests only, in a
-// module of its own, so that what they need is no dependency of the library.
+// Package integration runs unchanged queue libraries of other authors on clients with the hook of shardedlist. It has only tests, in
+// its own module, so that the library does not depend on what they need.
 package integration

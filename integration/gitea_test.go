@@ -15,8 +15,8 @@ import (
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
-// Items of Gitea's queues are handled once each, by two processes that share a queue, though some are handed back at first,
-// producers are held up by a full queue, and one of the processes is shut down in the midst of it and started again.
+// Two processes that share a queue of Gitea handle each item once, although handlers return some items unhandled at first, a full queue
+// blocks the producers, and one process is shut down and restarted while items are queued.
 func TestGiteaQueue(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, server *redistest.Server) {
@@ -63,7 +63,7 @@ func TestGiteaQueue(t *testing.T) {
 	})
 }
 
-// Gitea's unique queues refuse an item that waits already, and take it again once it was handled.
+// A unique queue of Gitea refuses an item that is queued already, and accepts it again when it has been handled.
 func TestGiteaUniqueQueue(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, server *redistest.Server) {
@@ -104,7 +104,7 @@ type giteaTest struct {
 	name       string
 }
 
-// newGiteaTest adds the hook to the client that Gitea keeps for the server. Other keys than those of queues do not match.
+// newGiteaTest adds the hook to the client that Gitea keeps for the server. Only the keys of queues match.
 func newGiteaTest(t *testing.T, server *redistest.Server) giteaTest {
 	g := giteaTest{name: uuid.NewString()}
 	address := url.URL{Scheme: "redis", RawQuery: url.Values{

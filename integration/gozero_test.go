@@ -14,13 +14,13 @@ import (
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
-// A queue of go-zero, fed from lists by its Redis store with blocking pops, brings each message once, also those that are
-// pushed back. So do pipelines, and a list of the latest messages that they cut short.
+// A queue of go-zero, which its Redis store feeds from lists with blocking pops, delivers each message once, and once more if it is
+// pushed back. Pipelines work, and so does a list of the latest messages, which they trim.
 func TestGoZero(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, server *redistest.Server) {
 		const jobs, producers, sources = 3000, 3, 2
-		server = redistest.Start(t, server.Kind()) // go-zero keeps a client for each address, with the hooks it had at first
+		server = redistest.Start(t, server.Kind()) // go-zero keeps one client for each address, with its first hooks
 		watcher := watch(t, server)
 		mark := uuid.NewString()
 		g := goZeroTest{busy: mark + ":busy", latest: mark + ":latest"}
@@ -29,13 +29,13 @@ func TestGoZero(t *testing.T) {
 			conf.Type = redis.ClusterType
 		}
 		var err error
-		hook := install(server.Client(t), mark+":*") // go-zero makes its clients itself
+		hook := install(server.Client(t), mark+":*") // go-zero creates its clients itself
 		g.store, err = redis.NewRedis(conf, redis.WithHook(hook))
 		require.NoError(t, err)
 		node, err := redis.CreateBlockingNode(g.store)
 		require.NoError(t, err)
 		t.Cleanup(node.Close)
-		node.(interface{ AddHook(hook redis.Hook) }).AddHook(hook) // it has not taken over the store's
+		node.(interface{ AddHook(hook redis.Hook) }).AddHook(hook) // it does not have the store's hook
 		g.node = node
 
 		g.done = newTally(jobs)
@@ -91,7 +91,7 @@ const keep = 100
 
 type goZeroTest struct {
 	store        *redis.Redis
-	node         redis.RedisNode // for what blocks
+	node         redis.RedisNode // for blocking commands
 	lists        []string
 	busy, latest string
 	done         *tally
@@ -123,7 +123,7 @@ func (s goZeroSource) Produce() (string, bool) {
 	return message, err == nil
 }
 
-// goZeroWorker does jobs. It pushes some back at first.
+// goZeroWorker does jobs. It pushes some back the first time.
 type goZeroWorker struct {
 	t *testing.T
 	*goZeroTest

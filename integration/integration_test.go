@@ -35,14 +35,14 @@ func eachServer(t *testing.T, test func(t *testing.T, server *redistest.Server))
 	}
 }
 
-// install adds the hook to a client, with shards so small that many come and go.
+// install adds the hook to a client, with small shards, so that there are many.
 func install(rdb redis.UniversalClient, patterns ...string) redis.Hook {
 	hook := shardedlist.NewHook(rdb, shardedlist.Match(patterns...), shardedlist.WithCapacity(8))
 	rdb.AddHook(hook)
 	return hook
 }
 
-// patience ends a test that would hang.
+// patience limits how long a test waits, so that it fails instead of hanging.
 const patience = time.Minute
 
 // tally counts how often each of a number of jobs was done.
@@ -50,7 +50,7 @@ type tally struct {
 	want int
 
 	mu   sync.Mutex
-	seen map[string]int // how often a job was begun
+	seen map[string]int // how often a job was started
 	done map[string]int
 }
 
@@ -58,7 +58,7 @@ func newTally(jobs int) *tally {
 	return &tally{want: jobs, seen: make(map[string]int), done: make(map[string]int)}
 }
 
-// begin returns which attempt at the job this is, from 1.
+// begin returns the number of this attempt at the job, from 1.
 func (c *tally) begin(job string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +78,7 @@ func (c *tally) finished() int {
 	return len(c.done)
 }
 
-// await waits until so many jobs have been done, and calls meanwhile again and again.
+// await waits until that many jobs are done, and calls meanwhile repeatedly.
 func (c *tally) await(t *testing.T, jobs int, meanwhile func()) {
 	t.Helper()
 	for end := time.Now().Add(patience); c.finished() < jobs; time.Sleep(5 * time.Millisecond) {
@@ -87,7 +87,7 @@ func (c *tally) await(t *testing.T, jobs int, meanwhile func()) {
 	}
 }
 
-// requireOnce asserts that each job was done, and none twice.
+// requireOnce asserts that each job was done once.
 func (c *tally) requireOnce(t *testing.T) {
 	t.Helper()
 	c.mu.Lock()
@@ -98,7 +98,7 @@ func (c *tally) requireOnce(t *testing.T) {
 	}
 }
 
-// produce has several goroutines call push for each job, job names being those of numbers below a limit.
+// produce calls push once for each job, from several goroutines.
 func produce(t *testing.T, producers, jobs int, push func(job string) error) *sync.WaitGroup {
 	var producing sync.WaitGroup
 	for p := range producers {
@@ -113,14 +113,14 @@ func produce(t *testing.T, producers, jobs int, push func(job string) error) *sy
 
 func jobName(i int) string { return fmt.Sprintf("job %d", i) }
 
-// oneIn tells whether the job is one of every n.
+// oneIn reports whether the job is one of every n.
 func oneIn(n int, job string) bool {
 	var i int
 	_, _ = fmt.Sscanf(job, "job %d", &i)
 	return i%n == 0
 }
 
-// watcher notes the key of every list that anybody writes to, which the server tells.
+// watcher records the key of every list that is written to, from keyspace notifications.
 type watcher struct {
 	plain redis.UniversalClient // without the hook
 	stop  []func() error        // for each node
@@ -147,7 +147,7 @@ func watch(t *testing.T, server *redistest.Server) *watcher {
 		name := fmt.Sprintf("%p", events)
 		go func() { watching <- w.note(events, name) }()
 		w.stop = append(w.stop, func() error {
-			if err := client.Publish(t.Context(), endOfWatch, name).Err(); err != nil { // behind all events so far
+			if err := client.Publish(t.Context(), endOfWatch, name).Err(); err != nil { // after all events so far
 				return err
 			}
 			return <-watching
@@ -174,14 +174,14 @@ func (w *watcher) note(events *redis.PubSub, name string) error {
 	}
 }
 
-// The keys that a sharded list has under its name for lists: its shards, the bell, and what a pop took.
+// The lists that a sharded list keeps under its name: its shards, its bells, and the results of pops.
 var (
 	isShard  = regexp.MustCompile(`^:-?[0-9]+$`)
 	internal = regexp.MustCompile(isShard.String() + `|^:(bell(:.*)?|op:.*)$`)
 )
 
-// requireSharded ends the watch. It asserts that the lists of these names, all with the mark in them, were kept in shards,
-// of which there were many, and that there never was a list at any other key with that mark.
+// requireSharded ends the watch. It asserts that the lists with these names, which all contain the mark, were kept in many shards, and
+// that no other key with the mark ever was a list.
 func (w *watcher) requireSharded(t *testing.T, mark string, names ...string) {
 	t.Helper()
 	for _, stop := range w.stop {

@@ -16,8 +16,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
-// Jobs of rmq are done once each: those that a consumer acknowledges at once, those it rejects or pushes on to another queue, and
-// those that a connection takes with it when it dies.
+// Each job of rmq is done once, whether a consumer acknowledges it, rejects it, pushes it to another queue, or its connection dies.
 func TestRmq(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, server *redistest.Server) {
@@ -36,7 +35,7 @@ func TestRmq(t *testing.T) {
 		dead := q.die(t, watcher.plain)
 
 		var connections []rmq.Connection
-		begin := make(chan struct{}) // when the connections hold as many jobs as they may
+		begin := make(chan struct{}) // closed when the connections hold as many jobs as they may
 		for range 2 {
 			connection, _ := q.connect(t)
 			connections = append(connections, connection)
@@ -105,7 +104,7 @@ func TestRmq(t *testing.T) {
 	})
 }
 
-// prefetch is how many jobs a connection takes before it has to acknowledge some.
+// prefetch is how many unacknowledged jobs a connection may hold.
 const prefetch = 100
 
 type rmqTest struct {
@@ -113,7 +112,7 @@ type rmqTest struct {
 	name   string // of the queue
 }
 
-// connect opens a connection as a process of its own would. Its sets and heartbeats match the pattern as well as its lists.
+// connect opens a connection, as another process would. The pattern matches its lists, and its sets and heartbeats, too.
 func (q rmqTest) connect(t *testing.T) (rmq.Connection, redis.UniversalClient) {
 	rdb := q.server.Client(t)
 	install(rdb, "rmq::*")
@@ -126,7 +125,7 @@ func (q rmqTest) connect(t *testing.T) (rmq.Connection, redis.UniversalClient) {
 	return connection, rdb
 }
 
-// die opens a connection that takes jobs, acknowledges none and is cut off, for so long that its heartbeat has stopped.
+// die opens a connection that takes jobs, acknowledges none, and is closed; its heartbeat is gone.
 func (q rmqTest) die(t *testing.T, plain redis.UniversalClient) rmq.Connection {
 	connection, rdb := q.connect(t)
 	queue, err := connection.OpenQueue(q.name)
@@ -142,7 +141,7 @@ func (q rmqTest) die(t *testing.T, plain redis.UniversalClient) rmq.Connection {
 	return connection
 }
 
-// emptied drains, purges and destroys a queue that nobody consumes.
+// emptied drains, purges and destroys a queue without consumers.
 func (q rmqTest) emptied(t *testing.T, queue rmq.Queue) {
 	const jobs, drained = 250, 30
 	var all []string
@@ -171,7 +170,7 @@ func (q rmqTest) unacked(connection rmq.Connection, queue string) string {
 	return q.key("rmq::connection::%s::queue::[%s]::unacked", connection, queue)
 }
 
-// key is a key of rmq, which has a hash tag on a cluster.
+// key returns a key of rmq, which has a hash tag on a cluster.
 func (q rmqTest) key(format string, args ...any) string {
 	if q.server.Kind() == redistest.Cluster {
 		format = strings.NewReplacer("[", "{", "]", "}").Replace(format)

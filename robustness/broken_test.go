@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// broken are lists that each have a bug, and what it takes to find it.
+// broken are lists with one bug each, and the scenario that finds it.
 var broken = []struct {
 	name  string
 	open  func(rdb redis.UniversalClient, name string, options ...shardedlist.Option) (deque, error)
@@ -43,12 +43,12 @@ var broken = []struct {
 	kind  redistest.Kind
 	only  string
 	words string // in the violation
-	atEnd bool   // it is found when the queue has ended, which is short then, and repeated
+	atEnd bool   // the bug shows only at the end of a queue, so queues are short and repeated
 }{
 	{"the book's blocking pop", openBook, "none", redistest.Redis, "blocking queue", "never pushed", false},
-	{"a push repeated with a new number", forgetful, "cut", redistest.Redis, "queue", "doubled", false},
-	{"a push repeated with a new number, in rounds", forgetful, "cut", redistest.Redis, "rounds", "no order of the calls", false},
-	{"a pop that is not remembered", rewritten("  remember_popped(popped, total)\nreturn popped", "return popped",
+	{"a push retried with a new number", withoutDedup, "cut", redistest.Redis, "queue", "doubled", false},
+	{"a push retried with a new number, in rounds", withoutDedup, "cut", redistest.Redis, "rounds", "no order of the calls", false},
+	{"a pop without a dedup record", rewritten("  remember_popped(popped, total)\nreturn popped", "return popped",
 		"remember_popped(popped, total)\nreturn popped", "return popped"), "cut", redistest.Redis, "queue", "lost", true},
 	{"a pop that writes before it has read", rewritten(
 		"local at, wanted, takes = near, count, {}", "local at, wanted, takes, early = near, count, {}, {}",
@@ -56,7 +56,7 @@ var broken = []struct {
 		"redis.call(POP, PREFIX .. (near + (i - 1) * step), take)", "early[i]"), "slot", redistest.Cluster, "queue", "", false},
 	{"one wake-up in a thousand is dropped", rewritten("local function ring()", "local function ring()\n  if redis.call('TIME')[2] % 1000 == 0 then return end"),
 		"none", redistest.Redis, "blocking queue", "blocked for", false},
-	{"a push repeated with a new number, links cut", forgetful, "links", redistest.ReplicatedCluster, "queue", "", true},
+	{"a push retried with a new number, links cut", withoutDedup, "links", redistest.ReplicatedCluster, "queue", "", true},
 	{"an expiry by the client's clock", openMortal, "clocks", redistest.Redis, "queue", "lost", true},
 	{"a pointer moved without its shard", rewritten("redis.call('HSET', META, left and 'first' or 'last', at)",
 		"redis.call('HSET', META, left and 'first' or 'last', redis.call('TIME')[2] % 100 == 0 and at + step or at)"), "none", redistest.Redis, "queue", "", true},
@@ -85,7 +85,7 @@ func TestEveryBrokenListIsCaught(t *testing.T) {
 					sc.span = 2 * time.Second
 				}
 				if sc.fault.apart {
-					sc.span = 10 * time.Second // for some cuts
+					sc.span = 10 * time.Second // time for several cuts
 				}
 				r, err = sc.run(t.Context())
 				require.NoError(t, err)
@@ -97,12 +97,12 @@ func TestEveryBrokenListIsCaught(t *testing.T) {
 	}
 }
 
-// forgetful is a list whose operations have no numbers: go-redis repeats them.
-func forgetful(rdb redis.UniversalClient, name string, options ...shardedlist.Option) (deque, error) {
+// withoutDedup is a list whose operations have no sequence numbers: go-redis retries them.
+func withoutDedup(rdb redis.UniversalClient, name string, options ...shardedlist.Option) (deque, error) {
 	return shardedlist.New(rdb, name, append(options, shardedlist.WithoutExactlyOnce())...)
 }
 
-// stale is a list that remembers its length for a while.
+// stale is a list that caches its length.
 type stale struct {
 	*shardedlist.ShardedList
 	mu     sync.Mutex
@@ -125,7 +125,7 @@ func (s *stale) LLen(ctx context.Context) (length int64, err error) {
 	return s.length, err
 }
 
-// mortal is a list that is to live for half an hour from each push, by the clock of who pushes.
+// mortal is a list that expires half an hour after each push, by the clock of the client.
 type mortal struct{ *shardedlist.ShardedList }
 
 func openMortal(rdb redis.UniversalClient, name string, options ...shardedlist.Option) (deque, error) {
@@ -141,7 +141,7 @@ func (m mortal) RPush(ctx context.Context, values ...any) (int64, error) {
 	return length, err
 }
 
-// rewritten is a list whose scripts are changed on their way, each old text to the new one that follows it.
+// rewritten is a list whose scripts are changed on their way to the server. The texts are pairs of old and new.
 func rewritten(texts ...string) func(redis.UniversalClient, string, ...shardedlist.Option) (deque, error) {
 	var once sync.Once
 	return func(rdb redis.UniversalClient, name string, options ...shardedlist.Option) (deque, error) {
@@ -155,11 +155,11 @@ func rewritten(texts ...string) func(redis.UniversalClient, string, ...shardedli
 type rewriter struct {
 	texts  *strings.Replacer
 	mu     sync.Mutex
-	bySHA  map[string]string // the changed scripts
-	change map[string]bool   // that are changed already
+	bySHA  map[string]string // the changed script, by the SHA of the original
+	change map[string]bool   // scripts that are already changed
 }
 
-// noScript is the server's reply to a script that has not come by yet, so that its text will.
+// noScript is the reply to an EVALSHA of a script that the rewriter has not seen yet; the client then sends its text.
 type noScript struct{}
 
 func (noScript) Error() string { return "NOSCRIPT" }
@@ -210,8 +210,8 @@ func (r *rewriter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// book is the sharded list of "Redis in Action", section 11.4, written anew from its description. Its blocking pop waits on the
-// end shard, with a script before it that drops a dummy there if the end has moved.
+// book is the sharded list of "Redis in Action", section 11.4, implemented from its description. Its blocking pop waits on the end
+// shard, behind a script that pushes a dummy there if the end has moved.
 type book struct {
 	rdb      redis.UniversalClient
 	prefix   string

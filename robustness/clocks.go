@@ -16,30 +16,31 @@ import (
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
-// aheadEnv is by how much the wall clock of a worker is ahead, if it was built by buildAhead.
+// aheadEnv tells a worker that buildAhead built how far its wall clock is ahead.
 const aheadEnv = "ROBUSTNESS_AHEAD"
 
-// clocksOfWorkers is by how much they are ahead. Their monotonic clocks, by which calls are recorded, stay the same.
+// clocksOfWorkers is how far the workers' clocks are ahead. Calls are recorded by the monotonic clock, which stays the same.
 var clocksOfWorkers = [workers]time.Duration{-time.Hour, 0, time.Hour}
 
-// clocksOfServers is by how much the first processes of replicated servers are ahead. A master and its replica differ by less than
-// the half minute for which an operation is repeated: the record of it, which lives a minute, is then there on either.
+// clocksOfServers is how far the clocks of the first processes of replicated servers are ahead. A master and its replica differ by
+// less than half a minute. An operation is retried for half a minute and its dedup record lives for a minute, so the record exists on
+// both.
 var clocksOfServers = map[redistest.Kind][]time.Duration{
 	redistest.Sentinel:          {0, 20 * time.Second},
 	redistest.ReplicatedCluster: {-10 * time.Second, 0, 10 * time.Second, 10 * time.Second, -20 * time.Second, 30 * time.Second},
 }
 
-// canSetClocks tells why workers cannot have clocks of their own.
+// canSetClocks returns an error if workers cannot have clocks of their own.
 func canSetClocks() error {
 	if out, err := exec.Command("go", "list", ownPackage).CombinedOutput(); err != nil {
-		return fmt.Errorf("clients' clocks are set by building this program anew, in its directory: %w: %s", err, bytes.TrimSpace(out))
+		return fmt.Errorf("setting clients' clocks takes a build of this program, in its directory: %w: %s", err, bytes.TrimSpace(out))
 	}
 	return nil
 }
 
 const ownPackage = "github.com/shardedlist/shardedlist/robustness"
 
-// canSetAllClocks tells the same of servers and workers.
+// canSetAllClocks returns an error if servers and workers cannot have clocks of their own.
 func canSetAllClocks() error {
 	_, err := libfaketime()
 	return errors.Join(canSetClocks(), err)
@@ -53,7 +54,7 @@ func libfaketime() (string, error) {
 	return found[0], nil
 }
 
-// clockPlacements are those of servers whose clocks are ahead.
+// clockPlacements returns placements of servers whose clocks are ahead.
 func clockPlacements(ahead []time.Duration) (placements []redistest.Placement, err error) {
 	if len(ahead) == 0 {
 		return nil, nil
@@ -61,13 +62,14 @@ func clockPlacements(ahead []time.Duration) (placements []redistest.Placement, e
 	library, err := libfaketime()
 	for _, d := range ahead {
 		placements = append(placements, redistest.Placement{Via: []string{"env",
-			// Before it is ready, jemalloc asks it for the time, and it asks jemalloc for memory: libc gives that instead.
+			// While it starts, jemalloc asks libfaketime for the time, and libfaketime asks jemalloc for memory. Preloading libc breaks
+			// the cycle.
 			"LD_PRELOAD=" + library + " libc.so.6", fmt.Sprintf("FAKETIME=%+ds", int(d.Seconds())), "FAKETIME_DONT_FAKE_MONOTONIC=1"}})
 	}
 	return placements, err
 }
 
-// clocks is by how much those of the first servers are ahead.
+// clocks returns how far the clocks of the first servers are ahead.
 func (sc *scenario) clocks() []time.Duration {
 	if !sc.fault.clocks {
 		return nil
@@ -75,7 +77,7 @@ func (sc *scenario) clocks() []time.Duration {
 	return clocksOfServers[sc.kind]
 }
 
-// checkClocks finds out whether the servers' clocks are as they were set.
+// checkClocks verifies that the servers' clocks are as set.
 func (sc *scenario) checkClocks(ahead []time.Duration) {
 	for i, d := range ahead {
 		before := time.Now()
@@ -84,16 +86,16 @@ func (sc *scenario) checkClocks(ahead []time.Duration) {
 	}
 }
 
-// isAhead returns an error unless a time, told after that instant and heard just now, is of a clock that is ahead by d.
+// isAhead returns an error unless told, which a clock showed between before and now, is ahead by d.
 func isAhead(told time.Time, d time.Duration, before time.Time) error {
 	if after := time.Now(); told.Before(before.Add(d-time.Millisecond)) || told.After(after.Add(d+time.Millisecond)) {
-		return fmt.Errorf("a clock that was to be ahead by %v tells %v, here it is %v", d, told, after)
+		return fmt.Errorf("a clock that should be %v ahead shows %v when it is %v", d, told, after)
 	}
 	return nil
 }
 
-// programAhead is this program, built once for all scenarios with a standard library whose time.Now is ahead by what aheadEnv says.
-// removeAhead removes it. A library that stands before the system's does not do: the runtime reads the clock without any.
+// programAhead is the path of this program, built once for all scenarios with a standard library whose time.Now is ahead by aheadEnv.
+// removeAhead removes it. Preloading a library does not work here: Go's runtime reads the clock without one.
 var programAhead = sync.OnceValues(func() (program string, err error) {
 	if aheadDir, err = os.MkdirTemp("", "robustness-"); err != nil {
 		return "", err
@@ -101,7 +103,7 @@ var programAhead = sync.OnceValues(func() (program string, err error) {
 	return buildAhead(aheadDir)
 })
 
-var aheadDir string // "" as long as there is none
+var aheadDir string // "" until it exists
 
 func removeAhead() {
 	if aheadDir != "" {
@@ -109,7 +111,7 @@ func removeAhead() {
 	}
 }
 
-// buildAhead builds it in a directory.
+// buildAhead builds the program in a directory.
 func buildAhead(dir string) (string, error) {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -122,7 +124,7 @@ func buildAhead(dir string) (string, error) {
 	}
 	const now = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	if strings.Count(string(text), now) != 1 {
-		return "", fmt.Errorf("time.Now in %s is another than expected, so cannot be changed", source)
+		return "", fmt.Errorf("time.Now in %s is not the expected code and cannot be changed", source)
 	}
 	changed, added, overlay := filepath.Join(dir, "time.go"), filepath.Join(dir, "ahead.go"), filepath.Join(dir, "overlay.json")
 	replace, err := json.Marshal(map[string]map[string]string{"Replace": {
@@ -136,7 +138,7 @@ func buildAhead(dir string) (string, error) {
 	worker := filepath.Join(dir, "worker")
 	build := []string{"build"}
 	if testing.Testing() {
-		build = []string{"test", "-c"} // with the lists that tests add
+		build = []string{"test", "-c"} // includes the variants that tests add
 	}
 	out, err := exec.Command("go", append(build, "-overlay", overlay, "-o", worker, ownPackage)...).CombinedOutput()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// needClocks skips a test where clocks cannot be set, and one that is to be short: the standard library is built for it.
+// needClocks skips a test where clocks cannot be set, and a short one, because the standard library has to be built.
 func needClocks(t *testing.T, can func() error) {
 	if testing.Short() {
 		t.Skip("a standard library with another clock takes a minute to build")
@@ -20,7 +20,7 @@ func needClocks(t *testing.T, can func() error) {
 	require.NoError(t, err)
 }
 
-// A clock that is not what it should be is found out.
+// A clock that is not as set is noticed.
 func TestAClockThatIsNotAheadIsNoticed(t *testing.T) {
 	before := time.Now()
 	assert.NoError(t, isAhead(time.Now(), 0, before))
@@ -29,7 +29,7 @@ func TestAClockThatIsNotAheadIsNoticed(t *testing.T) {
 	assert.Error(t, isAhead(time.Now(), time.Hour, before))
 }
 
-// Clocks set apart, an orderly failover and a crash keep all promises.
+// Different clocks, a planned failover and a crash keep all promises.
 func TestClocksSetApart(t *testing.T) {
 	needClocks(t, canSetAllClocks)
 	violations, err := run(t.Context(), []string{"-duration", "4s", "-faults", "clocks", "-servers", "sentinel", "-out", t.TempDir()})

@@ -16,8 +16,8 @@ import (
 
 const filled = 100_000 // elements to pop
 
-// crash has the workers push onto one list and pop from another, has a replica take over that lags behind its master, and checks
-// that what was undone is the end of the history.
+// crash runs workers that push to one list and pop from another, makes a replica that lags behind its master take over, and checks
+// that only the end of the history was undone.
 func (sc *scenario) crash() {
 	pushes := fmt.Sprintf("%s:pushes:%d", tag, sc.row.Faults)
 	pops := fmt.Sprintf("%s:pops:%d", tag, sc.row.Faults)
@@ -34,7 +34,7 @@ func (sc *scenario) crash() {
 		}
 		sc.server.Crash(&sc.harness, sc.slot(), func(replica *redistest.Server) {
 			replica.Pause()
-			// More than the connection to the replica holds: what follows stays on the master.
+			// More than the connection to the replica buffers: what follows stays on the master.
 			ballast := strings.Repeat("x", 1<<20)
 			for range 32 {
 				sc.note(sc.rdb.Set(sc.ctx, tag+":ballast", ballast, 0).Err())
@@ -48,7 +48,7 @@ func (sc *scenario) crash() {
 		return
 	}
 	if ledger.unexpected != "" {
-		sc.violate("an error that nothing explains: %s", ledger.unexpected)
+		sc.violate("an error that no fault explains: %s", ledger.unexpected)
 	}
 	sc.row.Operations += ledger.operations
 	_, popped := ledger.Counts()
@@ -60,8 +60,8 @@ func (sc *scenario) crash() {
 	sc.note(sc.retry(sc.empty))
 }
 
-// split cuts the master off, with some of the clients, all or none, until the others have another master. Those with it go on
-// until it notices.
+// split cuts the master off, with some, all or none of the clients, until the other nodes have another master. The clients on its side
+// continue until it notices.
 func (sc *scenario) split() {
 	random := rand.New(rand.NewPCG(sc.seed, uint64(sc.row.Faults)))
 	sc.server.Isolate(&sc.harness, sc.slot(), func(master *redistest.Server) {
@@ -69,7 +69,7 @@ func (sc *scenario) split() {
 	}, func() { sc.note(sc.network.heal()) })
 }
 
-// fill makes the elements to pop, and waits until the replica has them.
+// fill pushes the elements to pop, and waits until the replica has them.
 func (sc *scenario) fill(name string) error {
 	values := make([]string, filled)
 	for i := range values {
@@ -95,12 +95,13 @@ func (sc *scenario) await(ledger *queueLedger, pushed, popped int) {
 			return
 		}
 		if time.Now().After(deadline) {
-			sc.violate("nothing gets on for %v", roundPatience)
+			sc.violate("no progress for %v", roundPatience)
 		}
 	}
 }
 
-// judgeUndone checks that the operations undone are the last before the crash. Between them may be some whose results nobody got.
+// judgeUndone checks that the operations undone are the last before the crash. Operations whose results nobody got may lie between
+// them.
 func (sc *scenario) judgeUndone(what string, u ledger.Undone) {
 	sc.row.Excused += int64(len(u.Positions))
 	sc.row.Lost += int64(u.Lost)

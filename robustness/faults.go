@@ -12,24 +12,24 @@ import (
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
-// A fault is a way in which things break while lists are used.
+// A fault is one way to break things while clients use lists.
 type fault struct {
 	name    string
 	promise string // what the library promises under it
 	kinds   []redistest.Kind
 	config  []string         // of the servers
-	network redistest.Faults // all the while
-	strikes []strike         // one after another, drawn from the seed
+	network redistest.Faults // at all times
+	strikes []strike         // applied one after another, chosen by the seed
 	every   time.Duration    // between them, on average
-	cancel  bool             // contexts are cancelled
-	crash   bool             // an end of the history may be undone
-	waits   bool             // for replicas
-	clocks  bool             // of all processes are set apart
-	apart   bool             // the nodes of the cluster have networks of their own
-	needs   func() error     // tells why it cannot be tried here; nil: it always can
+	cancel  bool             // cancel contexts
+	crash   bool             // crash masters: the end of the history may be undone
+	waits   bool             // wait for replicas
+	clocks  bool             // set the clocks of all processes differently
+	apart   bool             // give each node of the cluster its own network
+	needs   func() error     // returns why the fault cannot be tried here; nil: it always can
 }
 
-// A strike breaks something once, and puts it in order again before it returns.
+// A strike breaks something once and repairs it before it returns.
 type strike struct {
 	name  string
 	apply func(sc *scenario, random *rand.Rand)
@@ -42,7 +42,7 @@ var (
 	isolable   = []redistest.Kind{redistest.ReplicatedCluster}
 )
 
-// patience is a client's ReadTimeout, where requests and replies get lost, and where they don't.
+// ReadTimeouts of clients: short where requests and replies get lost, long elsewhere.
 const (
 	shortPatience = 250 * time.Millisecond
 	longPatience  = 10 * time.Second
@@ -103,7 +103,7 @@ var faults = []fault{
 		every: 300 * time.Millisecond},
 }
 
-// needsProxy tells whether clients need proxies.
+// needsProxy reports whether clients connect through proxies.
 func (f fault) needsProxy() bool {
 	return f.network != redistest.Faults{} || f.hasStrike("partition")
 }
@@ -112,8 +112,8 @@ func (f fault) hasStrike(name string) bool {
 	return slices.ContainsFunc(f.strikes, func(s strike) bool { return s.name == name })
 }
 
-// readTimeout is the clients'. Where replies come it is long, and so is the slice of blocked consumers: a lost wake-up takes long
-// to be made up for.
+// readTimeout is the ReadTimeout of clients. Where no reply gets lost it is long, and so is the slice of blocked consumers, so that a
+// lost wake-up shows.
 func (f fault) readTimeout() time.Duration {
 	if f.needsProxy() || f.apart || f.hasStrike("pause") || f.hasStrike("restart") || f.hasStrike("failover") || f.crash {
 		return shortPatience
@@ -121,7 +121,7 @@ func (f fault) readTimeout() time.Duration {
 	return longPatience
 }
 
-// promisesWakeUp tells whether a consumer is woken at once: no fault holds up or takes along what is to wake it.
+// promisesWakeUp reports whether a consumer is woken at once: no fault delays or loses its wake-up.
 func (f fault) promisesWakeUp() bool {
 	return f.readTimeout() == longPatience && !f.hasStrike("kill a client") && !f.hasStrike("CLIENT KILL") && !f.hasStrike("slot move")
 }
@@ -133,7 +133,7 @@ func isolate(sc *scenario, random *rand.Rand) {
 	proxy.Set(sc.fault.network)
 }
 
-// cutLinks cuts one node off, mostly that which has the lists.
+// cutLinks cuts one node off, in most cases the one that has the lists.
 func cutLinks(sc *scenario, random *rand.Rand) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -147,7 +147,7 @@ func cutLinks(sc *scenario, random *rand.Rand) {
 	sc.note(sc.network.heal())
 }
 
-// side is a node and the clients that are cut off with it.
+// side returns the addresses of a node and of the clients that are cut off with it.
 func (sc *scenario) side(random *rand.Rand, node *redistest.Server) []string {
 	host, _, err := net.SplitHostPort(node.Addr())
 	sc.note(err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// bed stands in for the test that redistest asks for. What would end a test panics, and try turns that into an error.
+// harness stands in for the testing.TB that redistest takes. Fatalf and Skipf panic; try turns that into an error.
 type harness struct {
 	testing.TB
 	mu       sync.Mutex
@@ -36,7 +36,7 @@ func (b *harness) Fatalf(format string, args ...any) {
 }
 func (b *harness) Skipf(format string, args ...any) { b.Fatalf(format, args...) }
 
-// try calls f and returns what it failed with.
+// try calls f and returns the errors that f reported.
 func (b *harness) try(f func()) (err error) {
 	defer func() {
 		if failure, ok := recover().(harnessFailure); ok {
@@ -50,7 +50,7 @@ func (b *harness) try(f func()) (err error) {
 	return nil
 }
 
-// close undoes what was set up, the last first.
+// close runs the cleanups, the last one first.
 func (b *harness) close() {
 	for i := len(b.cleanups) - 1; i >= 0; i-- {
 		b.cleanups[i]()

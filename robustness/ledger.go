@@ -95,7 +95,7 @@ func (l *queueLedger) popRun(run []byte, p ledger.Popped) {
 	l.Pop(p)
 }
 
-// unexplained returns a wait that is longer than allowed, and the longest time for which the machine held up a worker meanwhile. It
+// unexplained returns a wait that is longer than allowed, and the longest time for which the machine stalled a worker during it. It
 // judges waits only some time after their end, when the worker has reported its hiccups, and returns how many it has yet to judge.
 func (l *queueLedger) unexplained() (wait, held time.Duration, left int) {
 	l.mu.Lock()

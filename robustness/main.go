@@ -1,14 +1,14 @@
-// Command robustness tries to break shardedlist. Processes full of clients use lists on real servers, while connections, servers,
-// clients and the order of things are broken from a seeded schedule. Every call is recorded, and the records are checked: short
-// histories for an order of the calls that explains their results, long ones for elements lost, doubled or out of order.
+// Command robustness tries to break shardedlist. Processes with many clients use lists on real servers, while a seeded schedule breaks
+// connections, servers and clients. It records every call and checks the records: short histories for an order of the calls that
+// explains their results, long ones for elements lost, doubled or out of order.
 //
 //	cd robustness && go run . -duration 2m -faults all -seed 1
 //
-// It exits with 1 if a promise was not kept, and leaves what it saw in the directory of -out: what each fault on each server came to,
-// as soon as it has ended, and histories that break a promise. When it is interrupted, what is under way ends early and is checked.
+// It exits with 1 if a promise was broken. It writes to the directory of -out the result of each scenario, a fault on a server, when
+// that ends, and histories that break a promise. An interrupt ends the scenarios under way early; they are still checked.
 //
-// The seed repeats what strikes and the pauses in between, which request or reply of which connection breaks, and what each client
-// calls. It does not repeat how the machine interleaves them.
+// The seed repeats the faults and the pauses between them, which request or reply of which connection breaks, and what each client
+// calls. It does not repeat how the machine interleaves the calls.
 package main
 
 import (
@@ -40,7 +40,7 @@ func main() {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	context.AfterFunc(ctx, cancel) // a second signal ends it at once
+	context.AfterFunc(ctx, cancel) // a second signal ends the program at once
 	violations, err := run(ctx, os.Args[1:])
 	removeAhead()
 	if err != nil {
@@ -52,7 +52,7 @@ func main() {
 	}
 }
 
-// settings are the command line.
+// settings are the command-line flags.
 type settings struct {
 	duration, each  time.Duration
 	parallel        int
@@ -65,15 +65,15 @@ type settings struct {
 func run(ctx context.Context, args []string) (violations int, err error) {
 	var s settings
 	flags := flag.NewFlagSet("robustness", flag.ContinueOnError)
-	flags.DurationVar(&s.duration, "duration", 2*time.Minute, "how long all of it takes, about, without what it takes to start servers and to check; divided evenly")
-	flags.DurationVar(&s.each, "each", 0, "how long each fault strikes, divided evenly among the servers it is tried on; then -duration does not count")
-	flags.IntVar(&s.parallel, "parallel", 1, "how many pairs of a fault and a server are tried at a time, each with servers and processes of its own")
+	flags.DurationVar(&s.duration, "duration", 2*time.Minute, "how long the whole run takes, without starting servers and checking; divided evenly among the scenarios")
+	flags.DurationVar(&s.each, "each", 0, "how long to try each fault, divided evenly among its servers; replaces -duration")
+	flags.IntVar(&s.parallel, "parallel", 1, "how many scenarios run at a time, each with its own servers and processes")
 	flags.StringVar(&s.faults, "faults", "all", "the `faults` to try: "+names())
 	flags.StringVar(&s.servers, "servers", "all", "the `servers` to try them on: "+kindNames())
-	flags.Uint64Var(&s.seed, "seed", 1, "what the schedule and the calls are drawn from")
+	flags.Uint64Var(&s.seed, "seed", 1, "the seed of the schedule and of the calls")
 	flags.StringVar(&s.out, "out", "out", "the `directory` for results, and for histories that break a promise")
-	flags.StringVar(&s.document, "o", "", "the Markdown `file` to write, ../docs/reliability.md for one; an interrupted run writes what it has seen")
-	flags.BoolVar(&s.join, "join", false, "write results of earlier runs in -out, too, of what this one does not try")
+	flags.StringVar(&s.document, "o", "", "the Markdown `file` to write, such as ../docs/reliability.md; an interrupted run writes what it has")
+	flags.BoolVar(&s.join, "join", false, "also write the results in -out of scenarios that this run does not try")
 	if err := flags.Parse(args); err != nil {
 		return 0, err
 	}
@@ -99,7 +99,7 @@ func run(ctx context.Context, args []string) (violations int, err error) {
 	return violations, errors.Join(err, os.WriteFile(s.document, page(rows, s.command(), machine()), 0o644))
 }
 
-// prepare gives each cell its seed and its time.
+// prepare gives each scenario its seed and its time.
 func (s *settings) prepare(scenarios []*scenario) {
 	servers := map[string]int{}
 	for _, sc := range scenarios {
@@ -119,7 +119,7 @@ func (s *settings) prepare(scenarios []*scenario) {
 	}
 }
 
-// runAll runs the scenarios, and saves and returns their rows, in their order. A cell that fails does not stop the others.
+// runAll runs the scenarios, saves their rows, and returns them in order. A scenario that fails does not stop the others.
 func (s *settings) runAll(ctx context.Context, scenarios []*scenario) (rows []row, err error) {
 	var mu sync.Mutex
 	ran := map[*scenario]row{}
@@ -161,7 +161,7 @@ func (s *settings) runAll(ctx context.Context, scenarios []*scenario) (rows []ro
 	return rows, err
 }
 
-// command is what the document says it was written by.
+// command returns the command line that the document names.
 func (s *settings) command() string {
 	length := fmt.Sprintf("-duration %v", s.duration)
 	if s.each > 0 {
@@ -173,7 +173,7 @@ func (s *settings) command() string {
 	return fmt.Sprintf("go run . %s -parallel %d -faults %s -servers '%s' -seed %d -o ../docs/reliability.md", length, s.parallel, s.faults, s.servers, s.seed)
 }
 
-// mix makes a seed of its own for each cell, so that one can be repeated without the others.
+// mix returns a seed for each scenario, so that one can be repeated without the others.
 func mix(seed uint64, words ...string) uint64 {
 	h := fnv.New64a()
 	fmt.Fprint(h, seed, words)

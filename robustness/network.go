@@ -14,22 +14,22 @@ import (
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
-// A network has the nodes of a cluster in network namespaces of their own, on a bridge in one more, to which the machine has a
-// link. So nothing of it stays, whichever way this program ends: a namespace goes with the last process in it, a link with either
-// of its ends.
+// A network puts each node of a cluster into its own network namespace. A bridge in one more namespace connects them, and a link
+// connects the machine to the bridge. Nothing of it outlives this program: a namespace ends with the last process in it, a link with
+// either of its ends.
 type network struct {
-	subnet string // 198.18.n., of the addresses that are reserved for such things
+	subnet string // 198.18.n., from the range reserved for benchmarks
 	nodes  []*namespace
-	rules  []int // that cut each node off
+	rules  []int // how many rules cut each node off
 }
 
 const nodesOfCluster = 6
 
-// The machine itself has address 1, which is never cut off: it is the harness's.
+// Address 1 is the harness's, on the machine itself; it is never cut off.
 func (n *network) client(i int) string { return fmt.Sprint(n.subnet, 2+i) }
 func (n *network) node(i int) string   { return fmt.Sprint(n.subnet, 101+i) }
 
-// canIsolate tells why there can be no network.
+// canIsolate returns an error if there can be no network.
 func canIsolate() error {
 	if os.Geteuid() != 0 {
 		return errors.New("only root can make network namespaces")
@@ -50,7 +50,7 @@ func newNetwork(b *harness) (n *network, err error) {
 	}
 	n = &network{rules: make([]int, nodesOfCluster)}
 	var uplink string
-	for range 20 { // others may have networks too: the name of the link is who has which
+	for range 20 { // other runs may have networks too: the name of the link tells which are taken
 		number := rand.IntN(256)
 		n.subnet, uplink = fmt.Sprintf("198.18.%d.", number), fmt.Sprint("robustness", number)
 		err = ip(nil, fmt.Sprintf("link add name %s type veth peer name uplink netns %d", uplink, bridge.pid()))
@@ -77,14 +77,14 @@ func newNetwork(b *harness) (n *network, err error) {
 		n.nodes = append(n.nodes, node)
 		err = errors.Join(err,
 			ip(bridge, fmt.Sprintf("link add name node%d type veth peer name eth0 netns %d", i, node.pid()), fmt.Sprintf("link set dev node%d master bridge up", i)),
-			// What is for the node itself is usually let in before any rule is asked.
+			// By default, packets for the node itself pass before any rule is looked up.
 			ip(node, "rule add pref 100 lookup local", "rule del pref 0", "link set dev lo up",
 				fmt.Sprintf("address add %s/24 dev eth0", n.node(i)), "link set dev eth0 up"))
 	}
 	return n, err
 }
 
-// placements are those of the nodes.
+// placements returns those of the nodes.
 func (n *network) placements() (placements []redistest.Placement) {
 	for i, node := range n.nodes {
 		placements = append(placements, redistest.Placement{IP: n.node(i), Via: node.enter()})
@@ -92,7 +92,7 @@ func (n *network) placements() (placements []redistest.Placement) {
 	return placements
 }
 
-// cut lets nothing pass between the addresses on that side and all others. Requests come through a moment longer than replies do.
+// cut drops all packets between the addresses on that side and all others. Requests pass for a moment longer than replies.
 func (n *network) cut(side []string) error {
 	var all []string
 	for i := range workers {
@@ -118,7 +118,7 @@ func (n *network) cut(side []string) error {
 	return nil
 }
 
-// heal takes back what cut did.
+// heal undoes cut.
 func (n *network) heal() error {
 	for i, node := range n.nodes {
 		if err := ip(node, slices.Repeat([]string{"rule del pref 1"}, n.rules[i])...); err != nil {
@@ -129,7 +129,7 @@ func (n *network) heal() error {
 	return nil
 }
 
-// A namespace is that of a process that does nothing until this one ends.
+// A namespace is a network namespace, held by a process that idles until this one ends.
 type namespace struct{ holder *exec.Cmd }
 
 func newNamespace(b *harness) (*namespace, error) {
@@ -159,7 +159,7 @@ func (n *namespace) enter() []string {
 	return []string{"nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", n.pid())}
 }
 
-// ip gives commands to ip, in a namespace or, if that is nil, in the machine's.
+// ip runs commands of ip, in a namespace or, if that is nil, on the machine.
 func ip(where *namespace, commands ...string) error {
 	argv := []string{"ip", "-batch", "-"}
 	if where != nil {

@@ -20,7 +20,7 @@ func needNetworks(t *testing.T) {
 	}
 }
 
-// A cut parts the two sides and nothing else, and heal joins them.
+// A cut separates the two sides and nothing else, and heal joins them.
 func TestACutPartsTwoSides(t *testing.T) {
 	needNetworks(t)
 	b := &harness{}
@@ -32,7 +32,7 @@ func TestACutPartsTwoSides(t *testing.T) {
 		server := redistest.StartAt(b, redistest.Redis, []redistest.Placement{placement})
 		addrs = append(addrs, server.Addr())
 	}
-	// reach connects from a client's address, or a node's, with patience where it is to succeed.
+	// reach connects from the address of a client or a node. It waits longer where the connection should succeed.
 	reach := func(want bool, from string, node int) {
 		t.Helper()
 		patience := 300 * time.Millisecond
@@ -73,7 +73,7 @@ func TestACutPartsTwoSides(t *testing.T) {
 	reach(true, n.node(0), 1)
 }
 
-// A short run keeps all promises, and a master that was cut off with clients has done what is undone.
+// A short run keeps all promises, and the failover undoes what a master that is cut off has done.
 func TestAMasterThatIsCutOffIsReplaced(t *testing.T) {
 	needNetworks(t)
 	scenarios, err := selectScenarios("minority", "all")

@@ -21,14 +21,14 @@ type process struct {
 	ended chan struct{}
 }
 
-// launch starts a worker, whose clock is to be ahead by a time. Each line of its output but the first, which tells the time, goes to
-// hear, what is wrong to note, and what ends with the process to gone.
+// launch starts a worker whose clock is that far ahead. The first line of its output is the time. launch calls hear with each later
+// line, note with errors, and gone when the process has ended.
 func launch(program string, ahead time.Duration, spec clientSpec, hear func(line []byte), note func(error), gone func()) (*process, error) {
 	p := &process{cmd: exec.Command(program), ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), workerEnv+"=1", "GOMAXPROCS=2", aheadEnv+"="+ahead.String())
 	var err error
 	p.cmd.Stderr = os.Stderr
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the keyboard is for the harness
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the keyboard goes to the harness only
 	if p.input, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func launch(program string, ahead time.Duration, spec clientSpec, hear func(line
 		lines := bufio.NewScanner(output)
 		lines.Buffer(nil, 1<<20)
 		lines.Split(wholeLines)
-		if lines.Scan() { // it may have been killed before
+		if lines.Scan() { // not if it has been killed already
 			var told int64
 			if _, err := fmt.Sscanf(lines.Text(), "time %d", &told); err != nil {
 				note(fmt.Errorf("a worker begins with %q", lines.Text()))
@@ -62,7 +62,7 @@ func launch(program string, ahead time.Duration, spec clientSpec, hear func(line
 	return p, nil
 }
 
-// wholeLines is a bufio.SplitFunc for lines, without one that is cut off by the end.
+// wholeLines is a bufio.SplitFunc for lines. It drops a last line without a newline.
 func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, data[:i], nil
@@ -70,7 +70,7 @@ func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) 
 	return 0, nil, nil
 }
 
-// send gives an order. To a process that was killed it is lost.
+// send sends an order. It is lost if the process was killed.
 func (p *process) send(o order) {
 	line, err := json.Marshal(o)
 	if err != nil {
@@ -81,7 +81,7 @@ func (p *process) send(o order) {
 	_, _ = p.input.Write(append(line, '\n'))
 }
 
-// kill ends the process as a crash would, and returns when all that it wrote has been heard.
+// kill ends the process as a crash would, and returns when all of its output has been heard.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.ended

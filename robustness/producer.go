@@ -14,7 +14,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/ledger"
 )
 
-// A queueSpec is a long run of producers at the right end of a list and consumers at the left end of one, mostly the same.
+// A queueSpec is a long run of producers at the right end of a list and consumers at the left end of a list, usually the same one.
 type queueSpec struct {
 	Push      string `json:"push"`
 	Pop       string `json:"pop"`
@@ -22,32 +22,33 @@ type queueSpec struct {
 	Seed      uint64 `json:"seed"`
 	Producers []int  `json:"producers"` // their numbers
 	Consumers []int  `json:"consumers"`
-	Steady    bool   `json:"steady"` // one element a millisecond, and none joined
+	Steady    bool   `json:"steady"` // one element per call and per millisecond
 	Cancel    bool   `json:"cancel"`
-	Most      int    `json:"most"`     // elements of a call
-	Blocking  bool   `json:"blocking"` // all consumers are, all the while
+	Most      int    `json:"most"`     // elements of one call
+	Blocking  bool   `json:"blocking"` // all consumers block at all times
 }
 
-// Lines of a queue:
+// Lines of a queue; appendRuns writes elements:
 //
-//   - producer first count end length  pushed; ~ if not on all replicas
-//     ? producer first count             perhaps pushed
-//     ! producer first count             not pushed
-//   - consumer start end blocking elements…  popped; = if not on all replicas. An element is a producer, a dot and a number, and
-//     those that follow each other are written together; see appendRuns.
-//     b consumer count                   a pop of up to so many begins, or has brought none
-//     g consumer                         a pop given up
-//     x text                             an error that nothing explains
-//     h start end                        the machine has held up this process
-//     .                                  the end
+//	line                                   meaning
+//	+ producer first count end length      pushed; ~ if not on all replicas
+//	? producer first count                 outcome unknown
+//	! producer first count                 not pushed
+//	- consumer start end blocking elements popped; = if not on all replicas
+//	b consumer count                       a pop of up to count elements starts; 0: it brought none
+//	g consumer                             a pop is abandoned
+//	x text                                 an error that no fault explains
+//	h start end                            the machine stalled this process
+//	.                                      the end
 const (
 	maxBurst = 7
 	maxBulk  = 1000
-	backlog  = 2 * maxBulk          // in a list that is longer, producers wait for the consumers: its slot must not take minutes to move
-	blockFor = lostWakeUp * 19 / 10 // longer than it, and not than the library looks again by itself
+	backlog  = 2 * maxBulk          // producers wait at a longer list, so that its slot does not take minutes to move
+	blockFor = lostWakeUp * 19 / 10 // longer than lostWakeUp, shorter than the slice after which the library looks again
 )
 
-// queue runs the worker's producers and consumers. The consumers go on until the list stays empty after the producers have stopped.
+// queue runs the worker's producers and consumers. The consumers continue until the list stays empty after the producers have
+// stopped.
 func (w *worker) queue(spec queueSpec) {
 	pushes, pops := w.list(spec.Push, spec.Capacity), w.list(spec.Pop, spec.Capacity)
 	var producers, consumers, others sync.WaitGroup
@@ -128,7 +129,7 @@ func (w *worker) produce(list deque, spec queueSpec, producer int) {
 	}
 }
 
-// several draws how many elements a call moves: one for most, a few, or many, which are most of what is moved.
+// several draws how many elements a call moves: in most calls one, else a few or many. The calls of many move most of the elements.
 func several(random *rand.Rand, most int) int {
 	switch roll := random.IntN(16); {
 	case roll < 10:
@@ -140,7 +141,7 @@ func several(random *rand.Rand, most int) int {
 	}
 }
 
-// consume pops in all ways there are, blocking most of the time.
+// consume pops in all ways, blocking most of the time.
 func (w *worker) consume(list deque, spec queueSpec, consumer int) {
 	random := rand.New(rand.NewPCG(spec.Seed, 1<<32+uint64(consumer)))
 	for empty := 0; empty < 3; {
@@ -198,7 +199,7 @@ func (w *worker) consume(list deque, spec queueSpec, consumer int) {
 	}
 }
 
-// pop takes up to count elements, one if it may block.
+// pop pops up to count elements, or one if it blocks.
 func pop(ctx context.Context, list deque, count int, blocking bool) (values []string, err error) {
 	if count > 1 {
 		return list.LPopCount(ctx, count)
@@ -215,12 +216,12 @@ func pop(ctx context.Context, list deque, count int, blocking bool) (values []st
 	return values, err
 }
 
-// trickle tells whether it is the second of three in which elements come one by one, to consumers who are all blocked: then no
-// lost wake-up is made up for by somebody else.
+// trickle reports whether elements come one by one now, to consumers that are all blocked, so that no other wake-up makes up for a lost
+// one. This holds for one second in three.
 func trickle() bool { return now()/int64(time.Second)%3 == 0 }
 
-// context is one that is cancelled at any instant, if that is the fault. Otherwise a caller bears with a server that is away, as one
-// without a deadline does for ten seconds only: who gives up a pop leaves its elements to come back out of order.
+// context returns a context that is cancelled at any instant, if that is the fault. Otherwise callers wait a minute for a server that is
+// down; a call without a deadline waits only ten seconds, and the elements of an abandoned pop come back out of order.
 func (s queueSpec) context(random *rand.Rand) (context.Context, context.CancelFunc) {
 	if s.Cancel && random.IntN(3) == 0 {
 		return context.WithTimeout(context.Background(), time.Duration(instant(random))*time.Microsecond)
@@ -228,7 +229,7 @@ func (s queueSpec) context(random *rand.Rand) (context.Context, context.CancelFu
 	return context.WithTimeout(context.Background(), time.Minute)
 }
 
-// watchHiccups reports when a ticker was late: that long, a wake-up may have waited for this machine.
+// watchHiccups reports when a ticker was late: the machine may have delayed a wake-up for that long.
 func (w *worker) watchHiccups(ended <-chan struct{}) {
 	const period, tolerable = 5 * time.Millisecond, 20 * time.Millisecond
 	for last := now(); ; {

@@ -11,14 +11,14 @@ const (
 	consumersPerWorker = 3
 )
 
-// queue runs producers and consumers, and checks that each element came out once.
+// queue runs producers and consumers, and checks that each element came out once and in order.
 func (sc *scenario) queue(ctx context.Context, nemesis func()) {
 	ledger := newLedger()
 	spec := queueSpec{
 		Push: tag + ":queue", Pop: tag + ":queue", Capacity: 5, Seed: sc.seed, Cancel: sc.fault.cancel, Most: maxBulk, Blocking: sc.only == "blocking queue",
 	}
 	if sc.fault.hasStrike("kill a client") || spec.Blocking {
-		spec.Most = maxBurst // what a killed one takes along is excused, and must not hide what is lost
+		spec.Most = maxBurst // elements that a killed client was popping are excused; few, so that they do not hide a loss
 	}
 	everyone := sc.startWorkers(ledger, spec)
 	var striking sync.WaitGroup
@@ -49,14 +49,14 @@ func (sc *scenario) queue(ctx context.Context, nemesis func()) {
 	sc.watch(sc.ctx, ledger)
 }
 
-// watch looks for what can be told while a queue runs, until ctx ends; if that is the cell's, until nothing is left to tell.
+// watch checks what it can while a queue runs, until ctx ends. If ctx is the scenario's own, it returns when no wait is left to judge.
 func (sc *scenario) watch(ctx context.Context, ledger *queueLedger) {
 	for sc.ctx.Err() == nil {
 		ledger.mu.Lock()
 		unexpected := ledger.unexpected
 		ledger.mu.Unlock()
 		if unexpected != "" {
-			sc.violate("an error that nothing explains: %s", unexpected)
+			sc.violate("an error that no fault explains: %s", unexpected)
 		}
 		if broken, example := ledger.Broken(); broken > 0 {
 			sc.mu.Lock()
@@ -66,7 +66,7 @@ func (sc *scenario) watch(ctx context.Context, ledger *queueLedger) {
 		}
 		wait, held, left := ledger.unexplained()
 		if wait > 0 && sc.fault.promisesWakeUp() {
-			sc.violate("a consumer was blocked for %v at a list that had elements; the machine held it up for %v at most", wait, held)
+			sc.violate("a consumer was blocked for %v at a list that had elements; the machine stalled it for %v at most", wait, held)
 		}
 		if ctx.Err() != nil || ctx == sc.ctx && left == 0 {
 			return
@@ -75,7 +75,7 @@ func (sc *scenario) watch(ctx context.Context, ledger *queueLedger) {
 	}
 }
 
-// staff is the workers of a queue.
+// staff are the workers of a queue.
 type staff struct {
 	mu       sync.Mutex
 	working  map[*process][]int // their consumers
@@ -83,10 +83,10 @@ type staff struct {
 	stopping bool
 }
 
-// startWorkers starts the workers of a queue, each with producers and consumers of its own.
+// startWorkers starts the workers of a queue, each with its own producers and consumers.
 func (sc *scenario) startWorkers(ledger *queueLedger, spec queueSpec) *staff {
 	s := &staff{working: map[*process][]int{}, finished: make(chan struct{})}
-	number := 1 // 0 is who fills a list
+	number := 1 // 0 is the producer that fills a list
 	engage := func(p *process) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -146,7 +146,7 @@ func (sc *scenario) endQueue(s *staff) bool {
 	case <-s.finished:
 	case <-sc.ctx.Done():
 	case <-time.After(roundPatience):
-		sc.violate("a consumer has not ended %v after the last push", roundPatience)
+		sc.violate("a consumer is still running %v after the last push", roundPatience)
 	}
 	return sc.ctx.Err() == nil
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// save keeps a row for the document of a later run.
+// save writes a row to the directory, for the document of a later run.
 func (r row) save(directory string) error {
 	path := filepath.Join(directory, r.Fault+"-"+r.Server+".row.json")
 	return errors.Join(os.MkdirAll(directory, 0o755), os.WriteFile(path, pretty(r), 0o644))
@@ -30,7 +30,7 @@ func earlierRows(directory string) (rows []row, err error) {
 	return rows, err
 }
 
-// join returns the rows in the order of the faults, and for what they have none the earlier one.
+// join returns the rows in the order of the faults, with earlier rows for scenarios that rows does not have.
 func join(rows, earlier []row) (all []row) {
 	for _, f := range faults {
 		for _, kind := range f.kinds {

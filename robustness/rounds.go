@@ -21,7 +21,7 @@ import (
 
 const (
 	roundsAtOnce  = 4
-	roundsPerLot  = 48 // then the server is emptied: a list leaves records for a minute
+	roundsPerLot  = 48 // then the server is emptied: the dedup records of a list live for a minute
 	callsOfClient = 9
 	roundPatience = time.Minute
 
@@ -29,14 +29,14 @@ const (
 	putBackPatience = 35 * time.Second
 )
 
-// round is a round under way.
+// round is a round in progress.
 type round struct {
 	records map[[2]int]history.Record
 	missing map[*process]bool // workers that are not done
 	done    chan struct{}
 }
 
-// rounds makes short histories and checks each.
+// rounds makes short histories and checks each of them.
 func (sc *scenario) rounds(ctx context.Context, nemesis func()) {
 	running := map[int]*round{}
 	leave := func(r *round, p *process) {
@@ -58,7 +58,7 @@ func (sc *scenario) rounds(ctx context.Context, nemesis func()) {
 			return
 		}
 		if r.Record.End == 0 {
-			r.Record.Outcome.Fate = ledger.Unknown // should it never be heard of again
+			r.Record.Outcome.Fate = ledger.Unknown // unless a later line tells more
 		}
 		round.records[[2]int{r.Record.Client, r.Record.Index}] = r.Record
 	}, func(p *process) {
@@ -97,7 +97,7 @@ func (sc *scenario) rounds(ctx context.Context, nemesis func()) {
 	striking.Wait()
 }
 
-// specify draws what a round is like.
+// specify draws the parameters of a round.
 func (sc *scenario) specify(random *rand.Rand, number int) roundSpec {
 	spec := roundSpec{
 		Number: number, List: fmt.Sprintf("%s:%s:%d:%d", tag, sc.fault.name, sc.seed, number), Seed: random.Uint64(),
@@ -113,7 +113,7 @@ func (sc *scenario) specify(random *rand.Rand, number int) roundSpec {
 	return spec
 }
 
-// round makes one history and checks it.
+// round runs one round and checks its history.
 func (sc *scenario) round(running map[int]*round, spec roundSpec) {
 	r := &round{records: map[[2]int]history.Record{}, missing: map[*process]bool{}, done: make(chan struct{})}
 	sc.mu.Lock()
@@ -150,7 +150,7 @@ func (sc *scenario) round(running map[int]*round, spec roundSpec) {
 	sc.judge(spec, calls)
 }
 
-// history is what has been heard of a round.
+// history returns the calls of a round that workers have reported.
 func (sc *scenario) history(running map[int]*round, spec roundSpec) (calls []history.Record) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
@@ -161,7 +161,7 @@ func (sc *scenario) history(running map[int]*round, spec roundSpec) (calls []his
 	return calls
 }
 
-// judge checks a history, to which it adds what the list holds at the end.
+// judge appends the final content of the list to a history and checks it.
 func (sc *scenario) judge(spec roundSpec, calls []history.Record) {
 	list := sc.open(spec.List)
 	gaveUp := false
@@ -189,7 +189,7 @@ func (sc *scenario) judge(spec roundSpec, calls []history.Record) {
 	whole := append(calls, sc.final(list, spec))
 	lost, doubled, invented := history.Conserved(whole)
 	for deadline := time.Now().Add(putBackPatience); len(lost) > 0 && time.Now().Before(deadline) && sc.ctx.Err() == nil; {
-		time.Sleep(5 * time.Millisecond) // what a pop took that was given up is on its way back
+		time.Sleep(5 * time.Millisecond) // the elements of an abandoned pop are on their way back
 		whole = append(calls, sc.final(list, spec))
 		lost, doubled, invented = history.Conserved(whole)
 	}
@@ -200,7 +200,7 @@ func (sc *scenario) judge(spec roundSpec, calls []history.Record) {
 	sc.check(list)
 }
 
-// final is the reading of the list that ends a history.
+// final reads the list, which ends a history.
 func (sc *scenario) final(list *shardedlist.ShardedList, spec roundSpec) history.Record {
 	r := history.Record{Client: spec.Everyone, Call: history.Call{Name: "lrange"}, Start: now()}
 	if sc.staleReads() {

@@ -19,12 +19,12 @@ const (
 	workers = 3
 	// tag is in the names of all lists, so that on a cluster they are in one slot.
 	tag = "{robustness}"
-	// lostWakeUp is how long a consumer may be blocked at a list with elements, beyond what the machine held it up.
+	// lostWakeUp is how long a consumer may be blocked at a list with elements, not counting the time that the machine stalls it.
 	lostWakeUp = time.Second
 )
 
-// A cell is one fault on one kind of server: rounds that are checked for linearizability, then a queue that is checked for
-// conservation; or, where a failover may undo operations, queues only.
+// A scenario is one fault on one kind of server: rounds, which are checked for linearizability, then a queue, which is checked for
+// conservation. Where a failover may undo operations there are only queues.
 type scenario struct {
 	harness
 	fault   fault
@@ -32,41 +32,41 @@ type scenario struct {
 	seed    uint64
 	span    time.Duration
 	variant string
-	foreign bool   // that has another layout, and is neither read nor checked
-	only    string // "rounds", "queue", or "blocking queue" for one whose consumers are always blocked
-	out     string // the directory for histories that fail
+	foreign bool   // the variant has another layout: its lists are neither read nor checked
+	only    string // "rounds", "queue", or "blocking queue": a queue whose consumers always block
+	out     string // the directory for histories that break a promise
 
 	server  *redistest.Server
-	rdb     redis.UniversalClient // the harness's own, which no fault is aimed at
+	rdb     redis.UniversalClient // the harness's own client, without faults
 	proxies []*redistest.Proxy
-	network *network        // nil unless the fault is of links
-	program string          // the workers'
-	quit    context.Context // ends when the run is interrupted: no more strikes and calls
+	network *network        // nil unless the fault cuts links
+	program string          // that workers run
+	quit    context.Context // ends when the run is interrupted: no more faults and calls
 	ctx     context.Context // ends at the first violation
 	fail    context.CancelCauseFunc
 
 	mu        sync.Mutex
 	processes [workers]*process
-	hear      func(p *process, line []byte) // of the phase
+	hear      func(p *process, line []byte) // set by each phase
 	gone      func(p *process)
 	restarted func(i int, p *process)
 	dead      map[*process]bool
 	row       row
 }
 
-// row is what a cell found.
+// row is the result of a scenario.
 type row struct {
 	Fault, Server, Command string
-	Time                            time.Duration
+	Time                   time.Duration
 	Operations, Rounds, ByConservation, Undecided, Faults,
 	Elements, Lost, Doubled, Disordered int64
-	Excused     int64 // lost or undone as the fault allows
+	Excused     int64 // lost or undone, as the fault allows
 	LongestWait time.Duration
 	Hiccup      time.Duration
 	Violation   string
 }
 
-// run runs the cell, and returns its row, whose Violation is empty if all promises were kept. An error is one of the harness.
+// run runs the scenario and returns its row. Violation is empty if all promises were kept. An error means that the harness failed.
 func (sc *scenario) run(ctx context.Context) (r row, err error) {
 	sc.quit = ctx
 	sc.ctx, sc.fail = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -132,7 +132,7 @@ func (sc *scenario) setUp() {
 	sc.dead = map[*process]bool{}
 }
 
-// placements are where the server's processes run, if that is not beside this one.
+// placements returns where the server's processes run, or nil if they run beside this one.
 func (sc *scenario) placements() []redistest.Placement {
 	if !sc.fault.apart {
 		placements, err := clockPlacements(sc.clocks())
@@ -146,7 +146,7 @@ func (sc *scenario) placements() []redistest.Placement {
 	return sc.network.placements()
 }
 
-// violation is a promise that was not kept.
+// violation is a broken promise.
 type violation string
 
 func (v violation) Error() string { return string(v) }
@@ -155,14 +155,14 @@ func (sc *scenario) violate(format string, args ...any) {
 	sc.fail(violation(fmt.Sprintf(format, args...)))
 }
 
-// note ends the cell if the harness fails to do what it should.
+// note ends the scenario if the harness fails.
 func (sc *scenario) note(err error) {
 	if err != nil && sc.ctx.Err() == nil {
 		sc.fail(fmt.Errorf("%s on %s: %w", sc.fault.name, sc.kind, err))
 	}
 }
 
-// phase runs body, which is to end with its context, while faults strike.
+// phase runs body, which ends with its context, while faults strike.
 func (sc *scenario) phase(d time.Duration, body func(ctx context.Context, nemesis func())) {
 	if sc.ctx.Err() != nil || sc.quit.Err() != nil {
 		return
@@ -177,7 +177,7 @@ func (sc *scenario) phase(d time.Duration, body func(ctx context.Context, nemesi
 	sc.dismiss()
 }
 
-// strike strikes until the phase ends, and leaves all in order.
+// strike strikes until the phase ends, and leaves everything repaired.
 func (sc *scenario) strike(ctx context.Context) {
 	if len(sc.fault.strikes) == 0 {
 		return
@@ -254,7 +254,7 @@ func (sc *scenario) start(i int) *process {
 	return p
 }
 
-// lose notes that a process has gone.
+// lose notes that a process has ended.
 func (sc *scenario) lose(p *process) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
@@ -262,7 +262,7 @@ func (sc *scenario) lose(p *process) {
 	sc.gone(p)
 }
 
-// killWorker kills a worker at whatever it does, and starts another in its place.
+// killWorker kills a worker, whatever it is doing, and starts another in its place.
 func (sc *scenario) killWorker(i int) {
 	sc.mu.Lock()
 	p := sc.processes[i]
@@ -281,7 +281,7 @@ func (sc *scenario) dismiss() {
 		_ = p.input.Close()
 		select {
 		case <-p.ended:
-		case <-time.After(time.Second): // a put-back goes on, or a call that a violation left behind
+		case <-time.After(time.Second): // a put-back is under way, or a call that a violation left behind
 			p.kill()
 		}
 	}
@@ -296,7 +296,7 @@ func (sc *scenario) open(name string) *shardedlist.ShardedList {
 	return list
 }
 
-// read returns what is in a list, whatever goes on. Where reads may be stale it pops it.
+// read returns the content of a list, retrying while faults strike. Where reads may be stale it pops the content.
 func (sc *scenario) read(list *shardedlist.ShardedList) (values []string) {
 	if sc.foreign {
 		return nil
@@ -317,11 +317,11 @@ func (sc *scenario) read(list *shardedlist.ShardedList) (values []string) {
 	return values
 }
 
-// staleReads tells whether a client may read from what was the master, until it hears of the failover: that is a replica now, which
-// serves reads, and lags behind. What writes is refused there. A node of a cluster redirects reads, too.
+// staleReads reports whether a client may read from the old master until it hears of the failover. The old master is a replica then,
+// which serves reads and lags behind; it refuses writes. A node of a cluster redirects reads, too.
 func (sc *scenario) staleReads() bool { return sc.kind == redistest.Sentinel }
 
-// everything is more than lists hold at the end.
+// everything is more elements than a list holds at the end.
 const everything = 1 << 18
 
 // check verifies a list's invariants.
@@ -345,7 +345,7 @@ func (sc *scenario) empty(ctx context.Context) error {
 	return sc.rdb.FlushAll(ctx).Err()
 }
 
-// retry repeats what fails because of the faults.
+// retry retries do while faults make it fail.
 func (sc *scenario) retry(do func(ctx context.Context) error) (err error) {
 	for range 200 {
 		if err = do(sc.ctx); err == nil || errors.Is(err, shardedlist.ErrBroken) || sc.ctx.Err() != nil {
@@ -356,7 +356,7 @@ func (sc *scenario) retry(do func(ctx context.Context) error) (err error) {
 	return err
 }
 
-// write saves a file about a violation, and returns where.
+// write saves a file about a violation and returns its path.
 func (sc *scenario) write(name string, content []byte) string {
 	path := fmt.Sprintf("%s/%s-%s-%s", sc.out, sc.fault.name, sc.kind, name)
 	if err := errors.Join(os.MkdirAll(sc.out, 0o755), os.WriteFile(path, content, 0o644)); err != nil {

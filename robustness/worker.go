@@ -22,53 +22,53 @@ import (
 	"github.com/shardedlist/shardedlist/internal/ledger"
 )
 
-// workerEnv makes this program a worker: a process that uses lists as it is told on its standard input, and reports each call on
-// its standard output, one line at a time, so that what a killed worker has written is whole.
+// workerEnv makes this program a worker: a process that takes orders from its standard input and reports each call on its standard
+// output, one line per write, so that a killed worker leaves whole lines.
 const workerEnv = "ROBUSTNESS_WORKER"
 
-// An order is a line of a worker's input. The first one has a client.
+// An order is a line of a worker's input. The first line has a Client.
 type order struct {
 	Client *clientSpec `json:"client,omitempty"`
 	Round  *roundSpec  `json:"round,omitempty"`
 	Queue  *queueSpec  `json:"queue,omitempty"`
-	Stop   bool        `json:"stop,omitempty"` // the queue's producers, hence the queue
+	Stop   bool        `json:"stop,omitempty"` // the producers of the queue; the queue ends when the list is empty
 }
 
-// A clientSpec tells how to connect.
+// A clientSpec says how to connect.
 type clientSpec struct {
 	Addrs       []string          `json:"addrs"`
 	Cluster     bool              `json:"cluster"`
 	Master      string            `json:"master"`  // as the sentinels name it
-	Through     map[string]string `json:"through"` // by the address of a server, where a proxy stands in for it
-	From        string            `json:"from"`    // an address of this machine, if not any
+	Through     map[string]string `json:"through"` // by server address: the address of its proxy
+	From        string            `json:"from"`    // the local address to connect from; "" for any
 	ReadTimeout time.Duration     `json:"readTimeout"`
-	Replicas    int               `json:"replicas"` // to wait for
+	Replicas    int               `json:"replicas"` // how many to wait for
 	Variant     string            `json:"variant"`
 }
 
-// A roundSpec is a short history that many clients make of a fresh list.
+// A roundSpec is a short history of many clients on a new list.
 type roundSpec struct {
 	Number   int    `json:"number"`
 	List     string `json:"list"`
 	Capacity int    `json:"capacity"`
 	Seed     uint64 `json:"seed"`
 	First    int    `json:"first"`   // number of the worker's first client
-	Clients  int    `json:"clients"` // of the worker
+	Clients  int    `json:"clients"` // how many the worker runs
 	Everyone int    `json:"everyone"`
-	Calls    int    `json:"calls"` // of each
+	Calls    int    `json:"calls"` // of each client
 	Shared   bool   `json:"shared"`
 	Edits    bool   `json:"edits"`
 	Cancel   string `json:"cancel"` // "": nothing, "waits", "all"
 }
 
-// A report is a line of a worker's output in a round. A call is reported twice, when it begins and when it ends.
+// A report is a line of a worker's output in a round. Each call is reported twice, at its start and at its end.
 type report struct {
 	Round  int            `json:"round"`
 	Record history.Record `json:"record"`
 	Done   bool           `json:"done,omitempty"`
 }
 
-// deque is what is tested: a *ShardedList, or one of the broken ones that show what the checks can find.
+// deque is the list under test: a *ShardedList, or a broken one that shows what the checks can find.
 type deque interface {
 	LPush(ctx context.Context, values ...any) (int64, error)
 	RPush(ctx context.Context, values ...any) (int64, error)
@@ -82,7 +82,7 @@ type deque interface {
 	LIndex(ctx context.Context, index int64) (string, error)
 }
 
-// variants are the lists that a worker can be told to use.
+// variants are the lists that a worker can use.
 var variants = map[string]func(rdb redis.UniversalClient, name string, options ...shardedlist.Option) (deque, error){
 	"": func(rdb redis.UniversalClient, name string, options ...shardedlist.Option) (deque, error) {
 		return shardedlist.New(rdb, name, options...)
@@ -92,7 +92,7 @@ var variants = map[string]func(rdb redis.UniversalClient, name string, options .
 type worker struct {
 	spec  clientSpec
 	rdb   redis.UniversalClient
-	mu    sync.Mutex // of stdout
+	mu    sync.Mutex // guards stdout
 	stop  chan struct{}
 	tasks sync.WaitGroup
 }
@@ -124,7 +124,7 @@ func work() error {
 	return input.Err()
 }
 
-// quiet is the log of go-redis, which tells of each failed connection.
+// quiet discards the log of go-redis, which has a line for each failed connection.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
@@ -159,7 +159,7 @@ func (w *worker) list(name string, capacity int) deque {
 	return list
 }
 
-// say writes a line in one piece.
+// say writes a line in one write.
 func (w *worker) say(line []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -174,7 +174,7 @@ func (w *worker) report(r report) {
 	w.say(line)
 }
 
-// round makes the worker's part of a history.
+// round runs the worker's part of a round.
 func (w *worker) round(spec roundSpec) {
 	var clients sync.WaitGroup
 	list := w.list(spec.List, spec.Capacity)
@@ -249,7 +249,7 @@ func (s roundSpec) choose(random *rand.Rand, client, index int) history.Call {
 	}
 }
 
-// instant draws when to cancel a call, in microseconds: many take a fraction of a millisecond, some wait.
+// instant draws after how many microseconds to cancel a call. Many calls take a fraction of a millisecond; some wait.
 func instant(random *rand.Rand) int64 {
 	return 1 + random.Int64N([]int64{200, 1000, 5000}[random.IntN(3)])
 }
@@ -330,7 +330,7 @@ func isDone(err error) bool {
 	return err == nil || errors.Is(err, shardedlist.ErrNotReplicated)
 }
 
-// resultCode is the number of an error that follows from what the list holds, or 0.
+// resultCode returns the code of an error that follows from what the list holds, or 0.
 func resultCode(err error) int64 {
 	switch {
 	case err == nil:
@@ -342,7 +342,7 @@ func resultCode(err error) int64 {
 	return 0
 }
 
-// judge tells what a call's error means for what has been done.
+// judge returns the fate of a call with this error.
 func judge(c history.Call, err error, took time.Duration) (ledger.Fate, string) {
 	switch {
 	case isDone(err) || err == redis.Nil || resultCode(err) != 0:
@@ -354,27 +354,27 @@ func judge(c history.Call, err error, took time.Duration) (ledger.Fate, string) 
 	case !strings.HasSuffix(c.Name, "pop"):
 		return ledger.Refused, err.Error()
 	case c.Timeout > 0 && took < 400*time.Millisecond:
-		return ledger.Refused, err.Error() // it heard the outcome: nothing was taken for it
+		return ledger.Refused, err.Error() // it heard the outcome: nothing was popped for it
 	}
 	return ledger.GivenUp, err.Error()
 }
 
-// passing are the errors of a server that is not in order, or full.
+// passing are errors of a server that is full or not ready.
 var passing = []string{"OOM ", "TRYAGAIN ", "LOADING ", "MASTERDOWN ", "CLUSTERDOWN ", "READONLY ", "MOVED ", "ASK ", "UNBLOCKED ",
 	"non local key", "cluster is down"}
 
-// isUnexpected tells an error that no fault explains.
+// isUnexpected reports whether no fault explains the error.
 func isUnexpected(err error) bool {
 	return isReply(err) && !slices.ContainsFunc(passing, func(words string) bool { return strings.Contains(err.Error(), words) })
 }
 
-// isReply tells an error of the server from one of the connection or the context.
+// isReply reports whether the server replied with the error; otherwise it is of the connection or the context.
 func isReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply) && err != redis.Nil
 }
 
-// now is the time of the machine, the same for all processes, which no change of the date touches.
+// now returns the machine's monotonic time, which all processes share.
 func now() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {

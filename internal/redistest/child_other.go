@@ -7,8 +7,9 @@ import (
 	"syscall"
 )
 
-// There are no such signals here, and sending them fails.
+// These signals do not exist here, and sending them fails.
 var sigstop, sigcont os.Signal
 
-// childAttr is where Linux makes a server end with the test process.
+// childAttr sets nothing: only Linux can make a server end with the test
+// process.
 func childAttr() *syscall.SysProcAttr { return nil }

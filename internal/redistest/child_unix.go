@@ -9,5 +9,6 @@ const (
 	sigcont = syscall.SIGCONT
 )
 
-// childAttr is where Linux makes a server end with the test process.
+// childAttr sets nothing: only Linux can make a server end with the test
+// process.
 func childAttr() *syscall.SysProcAttr { return nil }

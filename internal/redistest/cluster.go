@@ -15,17 +15,17 @@ const (
 	clusterSlots   = 16384
 )
 
-// MoveSlot moves a slot of a Cluster to the node of that index in Nodes, with
-// its keys and while clients use it, as redis-cli --cluster reshard does.
+// MoveSlot moves a slot of a Cluster, with its keys, to the node of that index
+// in Nodes, while clients use it. It does what redis-cli --cluster reshard does.
 //
-// The keys move in batches, or one at a time if there is a step: then this is
-// called before the first key and after each, with the number of keys moved.
-// Meanwhile the slot is half moved: the node it leaves redirects the commands
-// on keys it no longer has, and a command on several keys fails with TRYAGAIN
-// where only some of them are left.
+// The keys move in batches, or one at a time if step is not nil. MoveSlot calls
+// step before the first key and after each key, with the number of keys moved.
+// During the move, the source node redirects commands on keys that it no longer
+// has, and fails a command on several keys with TRYAGAIN if it has only some of
+// them.
 //
-// A move that fails leaves the slot half moved. Moving it again completes that.
-// Moves are made one after another: those of other goroutines wait.
+// A failed move leaves the slot half moved; another call completes it. Moves by
+// several goroutines run one after another.
 func (s *Server) MoveSlot(ctx context.Context, slot, to int, step func(moved int)) error {
 	s.moving.Lock()
 	defer s.moving.Unlock()
@@ -54,8 +54,8 @@ func (s *Server) MoveSlot(ctx context.Context, slot, to int, step func(moved int
 		return err
 	}
 
-	// The target must know first: were it the last, the others would send it
-	// commands that it sends back.
+	// The target must know first. Otherwise the other nodes redirect commands to
+	// it, and it redirects them back.
 	rest := slices.DeleteFunc(slices.Clone(s.processes), func(p *process) bool {
 		return p == source || p == target
 	})
@@ -67,7 +67,7 @@ func (s *Server) MoveSlot(ctx context.Context, slot, to int, step func(moved int
 	return poll(ctx, nil, func() error { return s.moved(ctx, slot, to) })
 }
 
-// moved returns nil if all nodes know of the slot's move to that node.
+// moved returns nil if all nodes know that the slot has moved to that node.
 func (s *Server) moved(ctx context.Context, slot, to int) error {
 	owner, err := s.SlotOwner(ctx, slot)
 	if err != nil {
@@ -76,9 +76,9 @@ func (s *Server) moved(ctx context.Context, slot, to int) error {
 	if owner != to {
 		return fmt.Errorf("redistest: slot %d is back with node %d", slot, owner)
 	}
-	// The target claims the slot with a new epoch. Were the next move's target to
-	// choose its own before it has heard of that, an owner with a later epoch
-	// might take the slot back, and the target would drop the keys it got.
+	// The target claims the slot with a new epoch. If the target of the next move
+	// chose its epoch before it heard of this one, an owner with a later epoch
+	// might take the slot back, and the target would drop its keys.
 	var epochs []string
 	for _, p := range s.processes {
 		info, err := p.client.ClusterInfo(ctx).Result()
@@ -96,7 +96,7 @@ func (s *Server) moved(ctx context.Context, slot, to int) error {
 var currentEpoch = regexp.MustCompile(`cluster_current_epoch:\d+`)
 
 // SlotOwner returns the index in Nodes of the node that has the slot of a
-// Cluster. All nodes have to agree on it.
+// Cluster. It is an error if the nodes do not agree.
 func (s *Server) SlotOwner(ctx context.Context, slot int) (int, error) {
 	if s.kind != Cluster && s.kind != ReplicatedCluster {
 		return 0, fmt.Errorf("redistest: %s has no slots", s.kind)
@@ -116,7 +116,7 @@ func (s *Server) SlotOwner(ctx context.Context, slot int) (int, error) {
 	return owner, nil
 }
 
-// slotOwner returns the address of the slot's master, as far as the node knows.
+// slotOwner returns the address of the slot's master, according to the node.
 func (p *process) slotOwner(ctx context.Context, slot int) (string, error) {
 	shards, err := p.client.ClusterShards(ctx).Result()
 	if err != nil {
@@ -195,17 +195,17 @@ func (s *Server) openCluster(ctx context.Context, replicas int, config []string)
 			return fmt.Errorf("replica %d: %w", i, err)
 		}
 	}
-	s.awaitOrder = s.awaitCluster
+	s.awaitHealthy = s.awaitCluster
 	if replicas == 0 {
-		return s.awaitOrder(ctx)
+		return s.awaitHealthy(ctx)
 	}
-	// Who is whose replica gets about by gossip, which is slow unless in a hurry.
-	return errors.Join(s.hurry(ctx, true), s.awaitOrder(ctx), s.hurry(ctx, false))
+	// Nodes learn about replicas by gossip, which is slow with the usual timeout.
+	return errors.Join(s.hurry(ctx, true), s.awaitHealthy(ctx), s.hurry(ctx, false))
 }
 
 // join makes the node a member of the cluster of its peers.
 func (p *process) join(ctx context.Context, peers []*process, epoch int) error {
-	// Nodes that take the same epoch to start with need a while to sort it out.
+	// Nodes that start with the same epoch take a while to resolve the conflict.
 	if err := p.client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", epoch).Err(); err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (p *process) join(ctx context.Context, peers []*process, epoch int) error {
 	return nil
 }
 
-// follow makes the node a replica of a master that it is about to hear of.
+// follow makes the node a replica of the master, once it knows the master.
 func (p *process) follow(ctx context.Context, master *process) error {
 	id, err := master.client.ClusterMyID(ctx).Result()
 	if err != nil {
@@ -230,21 +230,21 @@ func (p *process) follow(ctx context.Context, master *process) error {
 	return poll(ctx, nil, func() error { return p.client.ClusterReplicate(ctx, id).Err() })
 }
 
-// awaitCluster waits until each node knows all others and finds the cluster in
-// order. While one of them is down that can't be.
+// awaitCluster waits until each node knows all others and finds the cluster
+// healthy. It returns at once if a node is down.
 func (s *Server) awaitCluster(ctx context.Context) error {
 	if !s.allRunning() {
 		return nil
 	}
 	for i, p := range s.processes {
-		if err := poll(ctx, nil, func() error { return p.inOrder(ctx, len(s.processes)) }); err != nil {
-			return fmt.Errorf("the cluster is not in order for node %d: %w", i, err)
+		if err := poll(ctx, nil, func() error { return p.healthy(ctx, len(s.processes)) }); err != nil {
+			return fmt.Errorf("the cluster is not healthy for node %d: %w", i, err)
 		}
 	}
 	return nil
 }
 
-func (p *process) inOrder(ctx context.Context, size int) error {
+func (p *process) healthy(ctx context.Context, size int) error {
 	info, err := p.client.ClusterInfo(ctx).Result()
 	if err != nil {
 		return err

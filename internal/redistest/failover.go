@@ -12,10 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Failover has a replica take the place of the master, of that slot if it is a
-// ReplicatedCluster, in such an orderly way that nothing is lost: what the master
-// has acknowledged is on the replica before that takes over. It returns when the
-// two have changed places and all is in order again.
+// Failover makes a replica take over from the master, of that slot in a
+// ReplicatedCluster. Nothing is lost: the replica has everything that the master
+// has acknowledged before it takes over. Failover returns when the two have
+// changed roles and the server is healthy.
 func (s *Server) Failover(t testing.TB, slot int) {
 	t.Helper()
 	s.failOver(t, slot, func(ctx context.Context, master, replica *process) error {
@@ -31,9 +31,9 @@ func (s *Server) Failover(t testing.TB, slot int) {
 			}
 			return s.hurry(ctx, false)
 		}
-		// A sentinel does not wait for the replica. So the master has to hold
-		// back writes until it is no master any more. It holds back the sentinel,
-		// too, so has to be told by another.
+		// A sentinel does not wait for the replica, so the master pauses writes
+		// until it is no longer the master. The pause also blocks the sentinel's
+		// REPLICAOF, so this sends it.
 		if err := master.client.Do(ctx, "CLIENT", "PAUSE", patience.Milliseconds(), "WRITE").Err(); err != nil {
 			return err
 		}
@@ -57,13 +57,12 @@ func (s *Server) Failover(t testing.TB, slot int) {
 	})
 }
 
-// Crash kills the master, of that slot if it is a ReplicatedCluster, and waits
-// until its replica has been made the master. What the replica had not received is
-// lost. It returns when the old master is back as a replica and all is in order
-// again.
+// Crash kills the master, of that slot in a ReplicatedCluster, and waits until
+// its replica is the master. What the replica had not received is lost. Crash
+// returns when the old master is back as a replica and the server is healthy.
 //
-// Unless before is nil, it is called first, with the replica. It may pause that,
-// which then goes on when the master is dead.
+// If before is not nil, Crash calls it first, with the replica. It may pause the
+// replica; Crash resumes it when the master is dead.
 func (s *Server) Crash(t testing.TB, slot int, before func(replica *Server)) {
 	t.Helper()
 	s.failOver(t, slot, func(ctx context.Context, master, replica *process) error {
@@ -72,8 +71,8 @@ func (s *Server) Crash(t testing.TB, slot int, before func(replica *Server)) {
 		}
 		master.kill()
 		replica.resume()
-		// The others need not wait long to be sure, but to hurry always would
-		// take a busy node for a dead one.
+		// The timeout is short only now: at other times a busy node would count as
+		// dead.
 		if err := s.hurry(ctx, true); err != nil {
 			return err
 		}
@@ -87,11 +86,11 @@ func (s *Server) Crash(t testing.TB, slot int, before func(replica *Server)) {
 	})
 }
 
-// Isolate has cut separate the master of that slot of a ReplicatedCluster from
-// the other nodes, waits until its replica has been made the master, and has heal
+// Isolate calls cut to separate the master of that slot of a ReplicatedCluster
+// from the other nodes, waits until its replica is the master, and calls heal to
 // join them again. What the replica had not received is lost, and so is what the
-// old master did until it noticed. It returns when that is a replica and all is in
-// order again. The caller of Isolate has to reach all nodes all the while.
+// old master did until it noticed. Isolate returns when the old master is a
+// replica and the server is healthy. The caller must reach all nodes throughout.
 func (s *Server) Isolate(t testing.TB, slot int, cut func(master *Server), heal func()) {
 	t.Helper()
 	s.failOver(t, slot, func(ctx context.Context, master, replica *process) error {
@@ -101,11 +100,11 @@ func (s *Server) Isolate(t testing.TB, slot int, cut func(master *Server), heal 
 		cut(s.node(master))
 		err := poll(ctx, nil, func() error { return replica.tookOver(ctx) })
 		heal()
-		return errors.Join(err, s.awaitOrder(ctx), s.hurry(ctx, false))
+		return errors.Join(err, s.awaitHealthy(ctx), s.hurry(ctx, false))
 	})
 }
 
-// failOver calls change to make master and replica change places.
+// failOver calls change to make master and replica change roles.
 func (s *Server) failOver(t testing.TB, slot int, change func(ctx context.Context, master, replica *process) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -115,7 +114,7 @@ func (s *Server) failOver(t testing.TB, slot int, change func(ctx context.Contex
 		err = change(ctx, master, replica)
 	}
 	if err == nil {
-		err = s.awaitOrder(ctx)
+		err = s.awaitHealthy(ctx)
 	}
 	if err != nil {
 		t.Errorf("redistest: %s failing over: %v", s.kind, err)
@@ -149,10 +148,11 @@ func (s *Server) pair(ctx context.Context, slot int) (master, replica *process, 
 
 func (s *Server) sentinel() *redis.Client { return s.processes[2].client }
 
-// hurry has the processes that run take others for dead soon, or no longer. In
-// a cluster, it is also how soon they let replicas replace the same master again.
+// hurry sets the time after which the running processes take others for dead: a
+// short one, or the usual one. In a cluster it is also the time after which a
+// replica may replace the same master again.
 func (s *Server) hurry(ctx context.Context, soon bool) error {
-	sentinelPatience, nodePatience := 2000, "15000" // as they start
+	sentinelPatience, nodePatience := 2000, "15000" // the values that they start with
 	if soon {
 		sentinelPatience, nodePatience = 200, "1000"
 	}
@@ -186,8 +186,8 @@ func (p *process) tookOver(ctx context.Context) error {
 	return err
 }
 
-// announced returns nil if the sentinel sends clients to the new master. Were the
-// old one to start before, with no data, it might still be taken for the master.
+// announced returns nil if the sentinel sends clients to the new master. Before
+// that, the old one could start without data and still count as the master.
 func (s *Server) announced(ctx context.Context, master *process) error {
 	if s.kind != Sentinel {
 		return nil
@@ -202,7 +202,7 @@ func (s *Server) announced(ctx context.Context, master *process) error {
 	return nil
 }
 
-// caughtUp returns nil if the replica has all that its master has.
+// caughtUp returns nil if the replica has everything that its master has.
 func (p *process) caughtUp(ctx context.Context, master *process) error {
 	offsets := [2]string{}
 	for i, p := range []*process{master, p} {

@@ -23,22 +23,22 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// A process is a redis-server or valkey-server in a directory of its own, which
-// it outlives: kill and start make it crash and come back.
+// A process is a redis-server or valkey-server with its own directory, which
+// outlives a crash: kill and start make the server crash and come back.
 type process struct {
 	argv []string
 	dir  string
 	addr string
 
-	// release gives the port back. Until then no other server gets it, even while
-	// this one is down.
+	// release frees the port. Until then no other server gets it, even while this
+	// one is down.
 	release func()
 
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when cmd has ended
 	paused bool
 
-	// client is the package's own connection, to ask and to configure.
+	// client is the package's own client, for queries and configuration.
 	client *redis.Client
 }
 
@@ -91,7 +91,7 @@ func defaultConfig(path string) ([]string, error) {
 	if version == nil {
 		return nil, fmt.Errorf("%s --version tells none: %s", path, out)
 	}
-	// Earlier servers don't know these directives, and allow all of it anyway.
+	// Earlier servers don't know these directives and allow everything anyway.
 	if major, _ := strconv.Atoi(string(version[1])); major >= 7 {
 		config = append(config, "enable-debug-command yes", "enable-protected-configs yes")
 	}
@@ -126,7 +126,8 @@ func newProcess(argv []string, addr string, config []string) (*process, error) {
 	}, nil
 }
 
-// start starts the server, which does not run, and waits until it answers.
+// start starts the server, which must not be running, and waits until it
+// answers.
 func (p *process) start(ctx context.Context) error {
 	log, err := os.OpenFile(p.log(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -142,8 +143,8 @@ func (p *process) start(ctx context.Context) error {
 
 	started := make(chan error)
 	go func() {
-		// What childAttr asks for happens when the thread that starts the server
-		// ends, so that thread must be kept as long as the server.
+		// childAttr kills the server when the thread that started it ends, so the
+		// thread must live as long as the server.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(p.exited)
@@ -161,10 +162,10 @@ func (p *process) start(ctx context.Context) error {
 
 // ready waits until the server has loaded its data and answers.
 func (p *process) ready(ctx context.Context) error {
-	// Another server may have got hold of the port, and answer for this one.
+	// Another server may have taken the port and answer for this one.
 	self := fmt.Sprintf("process_id:%d\r\n", p.cmd.Process.Pid)
 	err := poll(ctx, p.exited, func() error {
-		if err := tryDial(p.addr); err != nil { // where the client would log
+		if err := tryDial(p.addr); err != nil { // the client would log the error
 			return err
 		}
 		info, err := p.client.Info(ctx).Result()
@@ -241,8 +242,8 @@ func (p *process) logTail() string {
 	return string(bytes.Join(lines[max(0, len(lines)-20):], nil))
 }
 
-// withPort calls listen with a free port, and with another if that is taken
-// before it can listen there. The port is the caller's until it is released.
+// withPort calls listen with a free port, and with another if the port is taken
+// before listen can use it. The port is the caller's until it is released.
 func withPort(listen func(port int) error) (release func(), err error) {
 	for attempt := 0; ; attempt++ {
 		port, claim, err := claimPort()
@@ -259,13 +260,13 @@ func withPort(listen func(port int) error) (release func(), err error) {
 	}
 }
 
-// claimPort returns a port that is free, and that a cluster node can have: it
-// takes the port 10000 above for itself as well.
+// claimPort returns a free port that a cluster node can use, for which the port
+// 10000 above must be free as well.
 //
-// Both are below those that systems give to outgoing connections, or one of
-// these might take the port of a killed server before it starts again. Nor may
-// another server of these tests, in whatever process: a claim is the UDP port of
-// that number, which no server uses.
+// Both are below the ports of outgoing connections, so that none of those takes
+// the port of a killed server before it restarts. A claim keeps other servers of
+// these tests off the port, in this and in other processes: it holds the UDP port
+// of that number, which no server uses.
 func claimPort() (port int, claim io.Closer, err error) {
 	const lowest, highest, bus = 11000, 20999, 10000
 	for range 100 {

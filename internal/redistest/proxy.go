@@ -13,27 +13,26 @@ import (
 	"time"
 )
 
-// Faults are what a [Proxy] does to what passes it. The rates are per piece of traffic, which for a client that waits for
-// each reply is a request or a reply, from 0 to 1. The handshake of a connection is spared, so that there are connections to
-// break.
+// Faults are what a [Proxy] does to the traffic. The rates are from 0 to 1, per piece of traffic: a request or a reply, if the client
+// waits for each reply. The handshake of a connection always passes, so that there are connections to break.
 type Faults struct {
 	CutReply    float64 // drop the reply and close the connection: the server has acted
 	CutInReply  float64 // pass the first half of the reply and close
 	CutRequest  float64 // drop the request and close
 	DropReply   float64 // drop the reply and keep the connection: the client waits in vain
 	DropRequest float64 // drop the request and keep the connection: with DropReply, a partition
-	LateRequest float64 // hold the request for Delay, longer than the client waits, and deliver it then
+	LateRequest float64 // deliver the request after Delay, when the client no longer waits
 	Delay       time.Duration
 }
 
-// A Proxy stands between clients and servers, on ports of the loopback interface, and breaks connections.
+// A Proxy forwards connections between clients and servers, on ports of the loopback interface, and breaks them.
 type Proxy struct {
 	faults atomic.Pointer[Faults]
 	counts [4]atomic.Int64
 	seed   uint64
 
 	mu        sync.Mutex
-	listeners map[string]net.Listener // by the address of the server behind
+	listeners map[string]net.Listener // by server address
 	open      map[net.Conn]bool
 	closed    bool
 	running   sync.WaitGroup
@@ -44,8 +43,8 @@ func NewProxy(t testing.TB) *Proxy {
 	return NewSeededProxy(t, rand.Uint64())
 }
 
-// NewSeededProxy returns one whose faults are drawn from a seed: what happens to the nth request or reply of the mth connection to
-// the server whose address was asked for as the kth is the same with the same seed.
+// NewSeededProxy returns a proxy whose faults are drawn from a seed. The seed determines what happens to the nth request or reply of
+// the mth connection to the kth server, in the order in which their addresses were first used.
 func NewSeededProxy(t testing.TB, seed uint64) *Proxy {
 	p := &Proxy{seed: seed, listeners: map[string]net.Listener{}, open: map[net.Conn]bool{}}
 	p.Set(Faults{})
@@ -53,7 +52,7 @@ func NewSeededProxy(t testing.TB, seed uint64) *Proxy {
 	return p
 }
 
-// Set changes the faults, for what passes from now on.
+// Set changes the faults for the traffic from now on.
 func (p *Proxy) Set(f Faults) { p.faults.Store(&f) }
 
 // Counts returns how often each fault has struck, in the order of the fields of [Faults].
@@ -61,8 +60,8 @@ func (p *Proxy) Counts() (cutReply, cutInReply, cutRequest, lateRequest int64) {
 	return p.counts[0].Load(), p.counts[1].Load(), p.counts[2].Load(), p.counts[3].Load()
 }
 
-// Dial connects to the server at addr through the proxy. It is a Dialer for go-redis, so that the nodes of a cluster, whose
-// addresses the client learns from the cluster, are behind the proxy too.
+// Dial connects to the server at addr through the proxy. It is a Dialer for go-redis, so that connections to the nodes of a cluster,
+// whose addresses the client learns from the cluster, also go through the proxy.
 func (p *Proxy) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	listener, err := p.Addr(addr)
 	if err != nil {
@@ -71,7 +70,7 @@ func (p *Proxy) Dial(ctx context.Context, network, addr string) (net.Conn, error
 	return (&net.Dialer{}).DialContext(ctx, network, listener)
 }
 
-// Addr returns the address by which the server at addr is reached through the proxy, for the clients of other processes.
+// Addr returns the proxy's address for the server at addr, for clients in other processes.
 func (p *Proxy) Addr(addr string) (string, error) {
 	listener, err := p.listener(addr)
 	if err != nil {
@@ -109,14 +108,14 @@ func (p *Proxy) listener(addr string) (net.Listener, error) {
 	return listener, nil
 }
 
-// rng is what the faults of one direction of a connection are drawn from.
+// rng returns the source of the faults in one direction of a connection.
 func (p *Proxy) rng(server, connection int, direction string) *rand.Rand {
 	h := fnv.New64a()
 	fmt.Fprint(h, server, connection, direction)
 	return rand.New(rand.NewPCG(p.seed, h.Sum64()))
 }
 
-// serve passes one connection.
+// serve forwards one connection.
 func (p *Proxy) serve(client net.Conn, addr string, requests, replies *rand.Rand) {
 	server, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -130,7 +129,7 @@ func (p *Proxy) serve(client net.Conn, addr string, requests, replies *rand.Rand
 		_ = client.Close()
 		_ = server.Close()
 	}
-	var handshake atomic.Bool // the last request belonged to it
+	var handshake atomic.Bool // the last request was part of it
 	var both sync.WaitGroup
 	both.Go(func() {
 		defer end()
@@ -170,13 +169,13 @@ func (p *Proxy) pass(from, to net.Conn, fault func(piece []byte) (stop bool), dr
 	}
 }
 
-func (p *Proxy) reply(piece []byte, client net.Conn, random *rand.Rand) (stop bool) {
-	f, luck := p.faults.Load(), random.Float64()
+func (p *Proxy) reply(piece []byte, client net.Conn, rng *rand.Rand) (stop bool) {
+	f, roll := p.faults.Load(), rng.Float64()
 	switch {
-	case luck < f.CutReply:
+	case roll < f.CutReply:
 		p.counts[0].Add(1)
 		return true
-	case luck < f.CutReply+f.CutInReply:
+	case roll < f.CutReply+f.CutInReply:
 		p.counts[1].Add(1)
 		_, _ = client.Write(piece[:len(piece)/2])
 		return true
@@ -184,13 +183,13 @@ func (p *Proxy) reply(piece []byte, client net.Conn, random *rand.Rand) (stop bo
 	return false
 }
 
-func (p *Proxy) request(random *rand.Rand) (stop bool) {
-	f, luck := p.faults.Load(), random.Float64()
+func (p *Proxy) request(rng *rand.Rand) (stop bool) {
+	f, roll := p.faults.Load(), rng.Float64()
 	switch {
-	case luck < f.CutRequest:
+	case roll < f.CutRequest:
 		p.counts[2].Add(1)
 		return true
-	case luck < f.CutRequest+f.LateRequest:
+	case roll < f.CutRequest+f.LateRequest:
 		p.counts[3].Add(1)
 		time.Sleep(f.Delay)
 	}

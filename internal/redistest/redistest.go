@@ -2,9 +2,8 @@
 // a Redis Cluster, a Redis watched by Sentinel, and a Redis embedded in the
 // test process. They listen on free ports of the loopback interface.
 //
-// Most tests run on every kind. They share some of the servers, which start when
-// the first test asks for them, so each run of a test keeps to key names of its
-// own:
+// Most tests run on every kind. They share some servers, which start when the
+// first test asks for them, so each test uses its own key names:
 //
 //	func TestPush(t *testing.T) {
 //		redistest.Each(t, func(t *testing.T, server *redistest.Server) {
@@ -13,15 +12,15 @@
 //		})
 //	}
 //
-// A test that needs a server configured in its way, or that kills, pauses or
-// restarts it, starts its own with [Start].
+// A test that configures, kills, pauses or restarts a server starts its own with
+// [Start].
 //
 // A package whose tests use shared servers stops them with [Main].
 //
-// Servers that are not installed skip the tests that ask for them. With the
-// variable SHARDEDLIST_REQUIRE_SERVERS set, those tests fail instead. With
-// SHARDEDLIST_SKIP_EMBEDDED set, [Each] leaves out the embedded server, which
-// under the race detector takes longer than all others together.
+// Tests are skipped if their server is not installed. If the environment variable
+// SHARDEDLIST_REQUIRE_SERVERS is set, they fail instead. If
+// SHARDEDLIST_SKIP_EMBEDDED is set, [Each] skips the embedded server, which takes
+// longer under the race detector than all others together.
 package redistest
 
 import (
@@ -57,16 +56,15 @@ const (
 	// Valkey is a valkey-server.
 	Valkey Kind = "valkey"
 
-	// Sentinel is a Redis master and its replica, watched by one sentinel that
-	// decides alone when to fail over. It takes Redis 7 or later.
+	// Sentinel is a Redis master and its replica, monitored by one sentinel, which
+	// is its own quorum. It takes Redis 7 or later.
 	Sentinel Kind = "sentinel"
 )
 
 // Each runs test as one parallel subtest for each of Embedded, Redis, Cluster
-// and Valkey. A Cluster, which takes seconds to start, is the one that the whole
-// process shares. The others start at once, so are the subtest's own: tests that
-// share a server wait for each other, and what looks at all its keys takes longer
-// with all that others keep there.
+// and Valkey. The Cluster, which takes seconds to start, is shared by the whole
+// process. The others start quickly, so each subtest has its own: on a shared
+// server tests wait for each other, and a scan of all keys takes longer.
 func Each(t *testing.T, test func(t *testing.T, server *Server)) {
 	t.Helper()
 	for _, kind := range []Kind{Embedded, Redis, Cluster, Valkey} {
@@ -88,8 +86,8 @@ func Each(t *testing.T, test func(t *testing.T, server *Server)) {
 	}
 }
 
-// Shared returns the server of the kind which the whole process shares. A test
-// must neither kill nor pause nor restart it, nor FastForward its clock.
+// Shared returns the server of the kind that the whole process shares. A test
+// must not kill, pause or restart it, and must not FastForward its clock.
 func Shared(t testing.TB, kind Kind) *Server {
 	t.Helper()
 	s := shared[kind]
@@ -103,9 +101,9 @@ func Shared(t testing.TB, kind Kind) *Server {
 	return s.server
 }
 
-// Start starts a server for one test, which stops when the test ends. The
-// config is added to that of each of its Redis or Valkey processes, sentinels
-// excepted, one directive of redis.conf per argument: "appendonly yes".
+// Start starts a server for one test. It stops when the test ends. Each config
+// argument is a directive of redis.conf, such as "appendonly yes", for each Redis
+// or Valkey process except sentinels.
 func Start(t testing.TB, kind Kind, config ...string) *Server {
 	t.Helper()
 	return StartAt(t, kind, nil, config...)
@@ -128,18 +126,17 @@ func StartAt(t testing.TB, kind Kind, placements []Placement, config ...string) 
 //		goleak.VerifyTestMain(redistest.Main(m))
 //	}
 //
-// After Run the package has no goroutines left. Where Run doesn't get to the
-// end because the process panics, times out or is killed, Linux kills the
-// servers along with it; only their files stay, in the directory for temporary
-// ones.
+// After Run the package has no goroutines left. If the process panics, times out
+// or is killed, Linux kills the servers too; only their files stay, in the
+// directory for temporary files.
 func Main(m *testing.M) interface{ Run() int } {
 	return runner{m}
 }
 
 type runner struct{ *testing.M }
 
-// parallel is how many tests run at once, unless told otherwise: they wait for
-// servers more than they compute.
+// parallel is how many tests run at once by default: they wait for servers more
+// than they compute.
 const parallel = 6
 
 func (r runner) Run() int {
@@ -151,7 +148,7 @@ func (r runner) Run() int {
 	return r.M.Run()
 }
 
-// shared holds the servers that Shared has started, or why it could not.
+// shared holds the servers that Shared has started, or the errors.
 var shared = map[Kind]*struct {
 	once   sync.Once
 	server *Server
@@ -166,13 +163,13 @@ func closeShared() {
 	}
 }
 
-// requireServers is the variable with which a missing server fails a test.
+// requireServers is the variable that makes a missing server fail a test.
 const requireServers = "SHARDEDLIST_REQUIRE_SERVERS"
 
-// skipEmbedded is the variable with which Each tests on real servers only.
+// skipEmbedded is the variable that makes Each test on real servers only.
 const skipEmbedded = "SHARDEDLIST_SKIP_EMBEDDED"
 
-// check ends the test if err tells that it has no server.
+// check skips or fails the test if err is not nil.
 func check(t testing.TB, kind Kind, err error) {
 	t.Helper()
 	var missing notInstalledError
@@ -186,7 +183,7 @@ func check(t testing.TB, kind Kind, err error) {
 }
 
 // patience is how long a server may take to get ready. It is far longer than
-// any takes on a busy machine: it is there to fail a test that would hang.
+// any server takes on a busy machine; it fails a test that would hang.
 const patience = time.Minute
 
 // poll calls check until it returns nil. It gives up, and returns the error of

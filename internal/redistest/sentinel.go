@@ -13,7 +13,7 @@ const masterName = "main"
 
 // openSentinel starts a master, its replica and the sentinel.
 func (s *Server) openSentinel(ctx context.Context, config []string) error {
-	// The delay is there to let more replicas join; there are none.
+	// The delay lets more replicas join; there are none.
 	config = append([]string{"repl-diskless-sync-delay 0"}, config...)
 	if err := s.run(ctx, "redis-server", nil, config); err != nil {
 		return err
@@ -32,20 +32,20 @@ func (s *Server) openSentinel(ctx context.Context, config []string) error {
 		return err
 	}
 	s.addrs = s.addrs[2:]
-	s.awaitOrder = s.awaitSentinel
-	return s.awaitOrder(ctx)
+	s.awaitHealthy = s.awaitSentinel
+	return s.awaitHealthy(ctx)
 }
 
-// awaitSentinel waits until the sentinel finds the replica in order and linked
-// to the master, whichever of the two is which by now. While one of the three
-// is down that can't be.
+// awaitSentinel waits until the sentinel finds the replica healthy and linked to
+// the master, whichever of the two processes is the master now. It returns at
+// once if one of the three processes is down.
 func (s *Server) awaitSentinel(ctx context.Context) error {
 	if !s.allRunning() {
 		return nil
 	}
-	// By itself it looks every ten seconds, so is slow to notice what changes, and
-	// asks for a sign of life each second, so one late answer makes a failover.
-	// That it is to hurry has to be said each time it starts.
+	// By default a sentinel checks every ten seconds, so is slow to notice changes,
+	// and pings every second, so that one late reply causes a failover. The periods
+	// must be set after each start.
 	sentinel := s.sentinel()
 	hurry := []any{"SENTINEL", "DEBUG", "INFO-PERIOD", 200, "PUBLISH-PERIOD", 200, "PING-PERIOD", 200}
 	if err := sentinel.Do(ctx, hurry...).Err(); err != nil {
@@ -63,7 +63,7 @@ func (s *Server) awaitSentinel(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("the sentinel does not find all in order: %w", err)
+		return fmt.Errorf("the sentinel does not find the replica healthy: %w", err)
 	}
 	return nil
 }

@@ -13,23 +13,23 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Server is a running server of some Kind. To the tests a Cluster or Sentinel
-// is one Server too, whose [Server.Nodes] are Servers in turn.
+// A Server is a running server of some Kind. A Cluster or Sentinel is one Server
+// too, and its [Server.Nodes] are Servers in turn.
 //
-// The methods that stop and start a Server are for one goroutine at a time.
+// Only one goroutine at a time may call the methods that stop and start a Server.
 type Server struct {
 	kind       Kind
 	addrs      []string
 	placements []Placement // of the first processes
 
 	embedded  *miniredis.Miniredis // of Embedded only
-	release   func()               // gives its port back
-	stopClock func()               // of the shared one of those
+	release   func()               // frees its port
+	stopClock func()               // of an embedded server whose clock runs
 	processes []*process           // of all others
 
-	// awaitOrder waits until the processes of a Cluster or Sentinel work together.
-	// Its nodes have it from there.
-	awaitOrder func(context.Context) error
+	// awaitHealthy waits until the processes of a Cluster or Sentinel work
+	// together. Nodes have that of their Server.
+	awaitHealthy func(context.Context) error
 
 	moving sync.Mutex // held while a slot of a Cluster moves
 }
@@ -59,10 +59,9 @@ func (s *Server) URL() string {
 	return u.String()
 }
 
-// Client returns a new client of the server, a *redis.ClusterClient for a
-// Cluster and a *redis.Client for the others, which follows failovers for a
-// Sentinel. The options may change what it is made with. It closes when the
-// test ends.
+// Client returns a new client of the server: a *redis.ClusterClient for a
+// Cluster, else a *redis.Client, which follows failovers for a Sentinel. The
+// options change its configuration. It closes when the test ends.
 func (s *Server) Client(t testing.TB, options ...func(*redis.UniversalOptions)) redis.UniversalClient {
 	t.Helper()
 	o := &redis.UniversalOptions{Addrs: s.addrs}
@@ -80,10 +79,9 @@ func (s *Server) Client(t testing.TB, options ...func(*redis.UniversalOptions)) 
 	return client
 }
 
-// Nodes returns a Server for each process of a Cluster, in the order of the
-// slots they start with, the replicas behind the masters, or of a Sentinel: the
-// first master, its replica and the sentinel. The others are their own only
-// node.
+// Nodes returns a Server for each process. A Cluster has its masters in the order
+// of their initial slots, then the replicas; a Sentinel has the first master, its
+// replica and the sentinel. Other servers are their own only node.
 func (s *Server) Nodes() []*Server {
 	if len(s.processes) < 2 {
 		return []*Server{s}
@@ -97,15 +95,15 @@ func (s *Server) Nodes() []*Server {
 
 func (s *Server) node(p *process) *Server {
 	return &Server{
-		kind:       Redis,
-		addrs:      []string{p.addr},
-		processes:  []*process{p},
-		awaitOrder: s.awaitOrder,
+		kind:         Redis,
+		addrs:        []string{p.addr},
+		processes:    []*process{p},
+		awaitHealthy: s.awaitHealthy,
 	}
 }
 
-// Kill ends the server as a crash would, with SIGKILL. It is gone when Kill
-// returns.
+// Kill ends the server as a crash would, with SIGKILL. The server has ended when
+// Kill returns.
 func (s *Server) Kill() {
 	if s.embedded != nil {
 		s.embedded.Close()
@@ -115,8 +113,8 @@ func (s *Server) Kill() {
 	}
 }
 
-// Pause stops the server where it is, with SIGSTOP: clients connect to it, and
-// then wait. It panics where there is no such signal, as for Embedded.
+// Pause stops the server with SIGSTOP: clients can connect, but get no replies.
+// It panics where the signal does not exist, and for Embedded.
 func (s *Server) Pause() {
 	if s.embedded != nil {
 		panic("redistest: an embedded server cannot be paused")
@@ -126,17 +124,17 @@ func (s *Server) Pause() {
 	}
 }
 
-// Resume lets a paused server go on.
+// Resume continues a paused server.
 func (s *Server) Resume() {
 	for _, p := range s.processes {
 		p.resume()
 	}
 }
 
-// Restart kills the server if it runs and starts it again, at the same address
-// and with the data it has on disk: none, unless it was configured to. It
-// returns when the server has loaded that and answers. Once all nodes of a
-// Cluster or Sentinel are up, it waits for them to work together again as well.
+// Restart kills the server if it runs and starts it again at the same address,
+// with the data that it has on disk: none by default. It returns when the server
+// has loaded the data and answers. Once all nodes of a Cluster or Sentinel are up,
+// it also waits until they work together.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Kill()
@@ -145,8 +143,8 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
-// FastForward lets d pass for the server's keys. The embedded server has a
-// clock that only this moves; those of the others just go, so it sleeps.
+// FastForward lets d pass for the server's keys. It advances the clock of an
+// embedded server, and sleeps for the others.
 func (s *Server) FastForward(d time.Duration) {
 	if s.embedded == nil {
 		time.Sleep(d)
@@ -155,8 +153,8 @@ func (s *Server) FastForward(d time.Duration) {
 	s.embedded.FastForward(d)
 }
 
-// runClock lets the clock of the embedded server go, until the server is closed:
-// without it, what many tests leave to expire would stay.
+// runClock runs the clock of the embedded server until the server closes, so that
+// keys of earlier tests expire.
 func (s *Server) runClock() {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	s.stopClock = func() {
@@ -178,7 +176,7 @@ func (s *Server) runClock() {
 	}()
 }
 
-// Miniredis returns the embedded server, another one after each Restart, and
+// Miniredis returns the embedded server, a new one after each Restart. It returns
 // nil for other kinds.
 func (s *Server) Miniredis() *miniredis.Miniredis { return s.embedded }
 
@@ -236,7 +234,7 @@ func (s *Server) run(ctx context.Context, binary string, args, config []string) 
 	return nil
 }
 
-// nextPlacement is that of the process to be started next.
+// nextPlacement returns the placement of the next process.
 func (s *Server) nextPlacement() Placement {
 	if i := len(s.processes); i < len(s.placements) {
 		return s.placements[i]
@@ -258,10 +256,10 @@ func (s *Server) start() error {
 			return err
 		}
 	}
-	if s.awaitOrder == nil {
+	if s.awaitHealthy == nil {
 		return nil
 	}
-	return s.awaitOrder(ctx)
+	return s.awaitHealthy(ctx)
 }
 
 func (s *Server) allRunning() bool {
