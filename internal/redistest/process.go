@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +20,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/shardedlist/shardedlist/internal/child"
 )
 
 // A process is a redis-server or valkey-server with its own directory, which
@@ -35,7 +36,7 @@ type process struct {
 	release func()
 
 	cmd    *exec.Cmd
-	exited chan struct{} // closed when cmd has ended
+	exited <-chan struct{} // closed when cmd has ended
 	paused bool
 
 	// client is the package's own client, for queries and configuration.
@@ -138,23 +139,8 @@ func (p *process) start(ctx context.Context) error {
 	p.cmd = exec.Command(p.argv[0], p.argv[1:]...)
 	p.cmd.Dir = p.dir
 	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = childAttr()
-	p.exited, p.paused = make(chan struct{}), false
-
-	started := make(chan error)
-	go func() {
-		// childAttr kills the server when the thread that started it ends, so the
-		// thread must live as long as the server.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(p.exited)
-		err := p.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = p.cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
+	p.paused = false
+	if p.exited, err = child.Start(p.cmd); err != nil {
 		return err
 	}
 	return p.ready(ctx)

@@ -1,0 +1,7 @@
+package child
+
+import "syscall"
+
+func attr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+}
