@@ -8,27 +8,27 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/shardedlist/shardedlist"
 )
 
-// demo streams lines through a list, from several producers to several blocking consumers, and checks that each arrives
-// once and in its place.
+// demo streams lines through a list, from several producers to several blocking consumers, and checks that each line
+// arrives once and in order.
 type demo struct {
-	app       *app
-	producers int
-	consumers int
-	capacity  int
-	lines     int // of the access log
+	app        *app
+	producers  int
+	consumers  int
+	capacity   int
+	maxBacklog int
+	lines      int // of the generated access log
+	embedded   bool
 
 	list     *shardedlist.ShardedList
 	ledger   *lineLedger
 	timeline *timeline
-	bar      *progress
-	backlog  chan struct{} // has one for each line in the list
+	progress *progress
+	backlog  chan struct{} // holds one value for each line in the list
 	took     time.Duration
 }
 
@@ -36,62 +36,84 @@ func (a *app) demoCommand() *cobra.Command {
 	d := &demo{app: a}
 	cmd := &cobra.Command{
 		Use:   "demo [FILE]",
-		Short: "Stream a log through a list and prove that nothing is lost",
-		Long: `Stream the lines of FILE, or of standard input if they are piped in or FILE is -, or else of
-an access log that it makes up, through a sharded list: several producers push a few
-lines at a time, several consumers wait for them in blocking pops.
+		Short: "Stream a log through a list and check that nothing is lost",
+		Long: `Stream lines through a sharded list: several producers push a few lines at a time,
+several consumers take them out with blocking pops. The lines come from FILE, from
+standard input if it is a pipe or FILE is -, or else from a generated access log.
 
-Each element carries the number of its producer and its own. The report tells how many
-came in and out, and how many were lost, doubled or out of order: each 0, or else the
-exit code is 1. Then it draws the shards that came and went.
+Each element carries the number of its producer and a sequence number. The report
+counts the elements that are lost, duplicated or out of order. If any of these counts
+is not 0, the exit code is 1. The report also draws the number of shards over time.
 
-The list is on an embedded server, or on the one that --redis names (REDIS_URL does not
-count here). It has a name of its own and is deleted at the end.`,
+The demo starts a redis-server or valkey-server from PATH on a free port of the
+loopback interface, without persistence, and stops it at the end. If neither is
+installed, it uses an embedded server, which is slower. With --redis, it uses that
+server, under a new list name, and deletes the list at the end. It ignores REDIS_URL.`,
 		Example: `  shardedlist demo
   shardedlist demo access.log --producers 8 --consumers 32
-  shardedlist demo --lines 1000000 --capacity 100 --redis redis://127.0.0.1:6379
-  zcat access.log.*.gz | shardedlist demo`,
+  shardedlist demo --lines 1000000 --capacity 100 --backlog 20000
+  zcat access.log.*.gz | shardedlist demo --redis redis://127.0.0.1:6379`,
 		Args: takes(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if min(d.producers, d.consumers) < 1 || d.lines < 0 {
-				return usagef("it takes a producer and a consumer at least, and no negative number of lines")
+			if err := d.checkFlags(); err != nil {
+				return err
 			}
 			return d.run(cmd.Context(), args, cmd.Flags().Changed("lines"))
 		},
 	}
 	cmd.Flags().IntVar(&d.producers, "producers", 4, "`number` of goroutines that push")
 	cmd.Flags().IntVar(&d.consumers, "consumers", 16, "`number` of goroutines that pop")
-	cmd.Flags().IntVar(&d.capacity, "capacity", shardedlist.DefaultCapacity, "`elements` in a full shard")
-	cmd.Flags().IntVar(&d.lines, "lines", 200_000, "`number` of lines of the access log that is made up")
+	cmd.Flags().IntVar(&d.capacity, "capacity", shardedlist.DefaultCapacity, "`elements` per shard")
+	cmd.Flags().IntVar(&d.maxBacklog, "backlog", 250_000, "`elements` in the list at which producers wait")
+	cmd.Flags().IntVar(&d.lines, "lines", 200_000, "`number` of lines of the generated access log")
+	cmd.Flags().BoolVar(&d.embedded, "embedded", false, "use the embedded server even if a real one is installed")
 	return cmd
 }
 
-func (d *demo) run(ctx context.Context, args []string, madeUp bool) error {
-	input, err := d.open(ctx, args, madeUp)
+func (d *demo) checkFlags() error {
+	switch {
+	case min(d.producers, d.consumers, d.maxBacklog) < 1:
+		return usagef("--producers, --consumers and --backlog must be at least 1")
+	case d.lines < 0:
+		return usagef("--lines must not be negative")
+	case d.embedded && d.app.address != "":
+		return usagef("--embedded and --redis exclude each other")
+	}
+	return nil
+}
+
+func (d *demo) run(ctx context.Context, args []string, generated bool) error {
+	input, err := d.open(ctx, args, generated)
 	if err != nil {
 		return err
 	}
 	defer input.close()
-	rdb, server, stop, err := d.connect(ctx)
+	server, err := d.openServer(ctx)
 	if err != nil {
 		return err
 	}
-	defer stop()
-	d.list, err = shardedlist.New(rdb, "demo-"+rand.Text(), shardedlist.WithCapacity(d.capacity))
+	defer server.stop()
+	d.list, err = shardedlist.New(server.rdb, "demo-"+rand.Text(), shardedlist.WithCapacity(d.capacity))
 	if err != nil {
+		return err
+	}
+	if err := d.printSetup(input.name, server.name); err != nil {
 		return err
 	}
 	d.ledger = newLedger(d.producers)
-	d.backlog = make(chan struct{}, maxBacklog)
+	d.backlog = make(chan struct{}, d.maxBacklog)
 	d.timeline = &timeline{started: time.Now()}
-	d.bar = d.app.progress("streaming", input.total, input.inBytes)
+	d.progress = d.app.lineProgress("streaming", input.total, input.inBytes)
 
 	err = d.stream(ctx, input)
-	d.bar.done()
-	if err = errors.Join(err, d.delete(ctx)); err != nil {
+	d.progress.done()
+	if !server.temporary {
+		err = errors.Join(err, d.delete(ctx))
+	}
+	if err != nil {
 		return err
 	}
-	return d.report(input.name + " by way of " + server)
+	return d.report()
 }
 
 // delete deletes the list, also after Ctrl-C.
@@ -102,13 +124,21 @@ func (d *demo) delete(ctx context.Context) error {
 	return err
 }
 
-// report prints how it went.
-func (d *demo) report(what string) error {
+func (d *demo) printSetup(input, server string) error {
+	_, err := fmt.Fprintf(d.app.stdout, `Input:    %s
+Server:   %s
+Workers:  %d producers, %d consumers
+Shards:   %s elements each
+
+`, input, server, d.producers, d.consumers, thousands(int64(d.capacity)))
+	return err
+}
+
+// report prints the counts and the pictures.
+func (d *demo) report() error {
 	found := d.ledger.Tally()
 	peak := d.timeline.peak()
 	out := bufio.NewWriter(d.app.stdout)
-	fmt.Fprintf(out, "%s\n%d producers, %d consumers, shards of %s elements\n\n",
-		what, d.producers, d.consumers, thousands(int64(d.capacity)))
 	for _, figure := range []struct {
 		name  string
 		value int
@@ -116,19 +146,21 @@ func (d *demo) report(what string) error {
 		{"elements in", found.Pushed},
 		{"elements out", found.Popped},
 		{"lost", found.Lost},
-		{"doubled", found.Doubled},
+		{"duplicated", found.Doubled},
 		{"out of order", found.Misplaced},
-		{"per second", int(float64(found.Popped) / d.took.Seconds())},
+		{"elements per second", int(float64(found.Popped) / d.took.Seconds())},
 		{"most shards at once", int(peak.shards)},
 	} {
 		fmt.Fprintf(out, "  %-20s %12s\n", figure.name+":", thousands(int64(figure.value)))
 	}
-	fmt.Fprintln(out, "\nShards over time:")
-	fmt.Fprintln(out)
-	d.timeline.draw(out, d.took)
+	fmt.Fprintf(out, "\nProducers wait at %s elements in the list (--backlog), about %s shards.\n",
+		thousands(int64(d.maxBacklog)), thousands(int64((d.maxBacklog-1)/d.capacity+1)))
+	width := d.app.outputWidth()
+	fmt.Fprint(out, "\nShards over time:\n\n")
+	d.timeline.draw(out, d.took, width)
 	if peak.shards > 0 {
-		fmt.Fprintf(out, "\nThe row of shards at its longest, after %.1f s:\n\n", peak.at.Seconds())
-		peak.draw(out)
+		fmt.Fprintf(out, "\nThe shards at the peak, after %.1f s:\n\n", peak.at.Seconds())
+		peak.draw(out, width)
 	}
 	if err := out.Flush(); err != nil {
 		return err
@@ -137,24 +169,4 @@ func (d *demo) report(what string) error {
 		return errNothing
 	}
 	return nil
-}
-
-// connect returns a client of the server, which it names, and a function to end both.
-func (d *demo) connect(ctx context.Context) (rdb redis.UniversalClient, server string, stop func(), err error) {
-	if d.app.address != "" {
-		rdb, err := connect(ctx, d.app.address)
-		if err != nil {
-			return nil, "", nil, err
-		}
-		return rdb, hostOf(d.app.address), func() { _ = rdb.Close() }, nil
-	}
-	embedded, err := miniredis.Run()
-	if err != nil {
-		return nil, "", nil, err
-	}
-	rdb = redis.NewClient(&redis.Options{Addr: embedded.Addr(), MaxRetries: -1})
-	return rdb, "an embedded server", func() {
-		_ = rdb.Close()
-		embedded.Close()
-	}, nil
 }

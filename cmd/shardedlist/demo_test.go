@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,23 +33,24 @@ func TestDemo(t *testing.T) {
 		lines int
 		from  string
 	}{
-		{args: "demo --lines 3000", lines: 3000, from: "an access log of 3,000 lines"},
-		{args: "demo --lines 500 --producers 1 --consumers 1 --capacity 1", lines: 500, from: "an access log of 500 lines"},
-		{args: "demo --lines 0", from: "an access log of 0 lines"},
-		{args: "demo --lines 2", stdin: "not read\n", lines: 2, from: "an access log of 2 lines"},
+		{args: "demo --lines 3000", lines: 3000, from: "generated access log, 3,000 lines"},
+		{args: "demo --lines 500 --producers 1 --consumers 1 --capacity 1", lines: 500, from: "generated access log, 500 lines"},
+		{args: "demo --lines 0", from: "generated access log, 0 lines"},
+		{args: "demo --lines 2", stdin: "not read\n", lines: 2, from: "generated access log, 2 lines"},
 		{args: "demo --producers 7 --consumers 40 --capacity 3 " + file, lines: 700, from: file},
 		{args: "demo", stdin: log, lines: 700, from: "standard input"},
 		{args: "demo -", stdin: "a\n\nb", lines: 3, from: "standard input"},
 		{args: "demo -", lines: 0, from: "standard input"},
+		{args: "demo --lines 300 --backlog 1", lines: 300, from: "generated access log, 300 lines"},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			t.Parallel()
-			got := <-start(t.Context(), strings.NewReader(test.stdin), strings.Fields(test.args)...)
+			got := <-start(t.Context(), strings.NewReader(test.stdin), strings.Fields(test.args+" --embedded")...)
 			assert.Zero(t, got.code)
-			assert.Empty(t, got.err)
-			assert.Equal(t, test.from+" by way of an embedded server", strings.Split(got.out, "\n")[0])
+			assert.Empty(t, withoutProgress(got.err))
+			assert.Contains(t, got.out, "Input:    "+test.from+"\nServer:   embedded miniredis (a real server is faster)\n")
 			for name, value := range map[string]int{
-				"elements in": test.lines, "elements out": test.lines, "lost": 0, "doubled": 0, "out of order": 0,
+				"elements in": test.lines, "elements out": test.lines, "lost": 0, "duplicated": 0, "out of order": 0,
 			} {
 				assert.Regexp(t, fmt.Sprintf(`(?m)^  %s: +%s$`, name, thousands(int64(value))), got.out)
 			}
@@ -59,7 +63,7 @@ func TestDemoOnAServer(t *testing.T) {
 	server := miniredis.RunT(t)
 	got := run(t, server, nil, "demo", "--lines", "2000")
 	assert.Zero(t, got.code)
-	assert.Contains(t, got.out, "by way of "+server.Addr())
+	assert.Contains(t, got.out, "Server:   "+server.Addr()+"\n")
 	assertDeleted(t, server)
 }
 
@@ -74,8 +78,16 @@ func TestDemoInterrupted(t *testing.T) {
 	require.NoError(t, err)
 	eventually(t, func() bool { return len(server.Keys()) > 0 })
 	cancel()
-	assert.Equal(t, result{exitInterrupted, "", ""}, <-ended)
+	got := <-ended
+	assert.Equal(t, exitInterrupted, got.code)
+	assert.Empty(t, withoutProgress(got.err))
+	assert.NotContains(t, got.out, "elements in")
 	assertDeleted(t, server)
+}
+
+// withoutProgress removes the lines that a slow run prints.
+func withoutProgress(stderr string) string {
+	return regexp.MustCompile(`(?m)^streaming: .*\n`).ReplaceAllString(stderr, "")
 }
 
 // assertDeleted checks that at most keys that expire are left.
@@ -106,7 +118,63 @@ func TestDemoWhereAPushIsLost(t *testing.T) {
 	assert.Regexp(t, `(?m)^  elements in: +1,000$`, got.out)
 	assert.Regexp(t, `(?m)^  elements out: +950$`, got.out)
 	assert.Regexp(t, `(?m)^  lost: +50$`, got.out)
-	assert.Empty(t, got.err)
+	assert.Empty(t, withoutProgress(got.err))
+}
+
+func TestDemoStatesTheBacklog(t *testing.T) {
+	t.Parallel()
+	got := run(t, miniredis.RunT(t), nil, "demo", "--lines", "20000", "--backlog", "950", "--capacity", "100")
+	assert.Zero(t, got.code)
+	assert.Contains(t, got.out, "\nProducers wait at 950 elements in the list (--backlog), about 10 shards.\n")
+	most := regexp.MustCompile(`most shards at once: +(\d+)`).FindStringSubmatch(got.out)
+	require.NotNil(t, most)
+	shards, err := strconv.Atoi(most[1])
+	require.NoError(t, err)
+	assert.LessOrEqual(t, shards, 11, "one more than full shards hold, as the list begins within one")
+}
+
+func TestDemoShowsProgressWithoutATerminal(t *testing.T) {
+	t.Parallel()
+	stdin, input := io.Pipe()
+	output, stderr := io.Pipe()
+	var stdout bytes.Buffer
+	ended := make(chan int, 1)
+	go func() {
+		ended <- execute(t.Context(), []string{"demo", "-", "--embedded"}, stdin, &stdout, stderr)
+		_ = stderr.Close()
+	}()
+	_, err := io.WriteString(input, strings.Repeat("a line\n", 1234))
+	require.NoError(t, err)
+	lines := bufio.NewScanner(output)
+	seen := false
+	for !seen && lines.Scan() {
+		t.Log(lines.Text())
+		assert.Regexp(t, `^streaming: [\d,]+ elements in \d+ s$`, lines.Text())
+		seen = strings.HasPrefix(lines.Text(), "streaming: 1,234 elements in ")
+	}
+	assert.True(t, seen)
+	require.NoError(t, input.Close())
+	_, _ = io.Copy(io.Discard, output)
+	assert.Zero(t, <-ended)
+	assert.NotContains(t, stdout.String(), "streaming")
+}
+
+func TestProgressLine(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		total   int64
+		inBytes bool
+		want    string
+	}{
+		{200_000, false, "streaming: 120,000 elements (60 %) in 4 s"},
+		{6_000_000, true, "streaming: 120,000 elements (50 %) in 4 s"},
+		{unknown, true, "streaming: 120,000 elements in 4 s"},
+	} {
+		p := newProgress(io.Discard, false, "streaming", test.total, test.inBytes)
+		p.started = p.started.Add(-4 * time.Second)
+		p.add(120_000, 3_000_000)
+		assert.Equal(t, test.want, p.line())
+	}
 }
 
 // What the ledger counts is shown in internal/ledger; here, that the demo reports it.
@@ -138,12 +206,12 @@ func TestDemoReportsWhatIsWrong(t *testing.T) {
 			}
 
 			var stdout, stderr bytes.Buffer
-			d := demo{app: &app{stdout: &stdout, stderr: &stderr}, ledger: l, timeline: &timeline{}, took: time.Second}
-			code := d.app.exit(t.Context(), d.report("a test"))
+			d := demo{app: &app{stdout: &stdout, stderr: &stderr}, ledger: l, timeline: &timeline{}, took: time.Second, capacity: 1, maxBacklog: 1}
+			code := d.app.exit(t.Context(), d.report())
 			assert.Equal(t, test.ok, code == exitOK)
 			for name, value := range map[string]int{
 				"elements in": 5, "elements out": len(test.pops),
-				"lost": test.want.Lost, "doubled": test.want.Doubled, "out of order": test.want.Misplaced,
+				"lost": test.want.Lost, "duplicated": test.want.Doubled, "out of order": test.want.Misplaced,
 			} {
 				assert.Regexp(t, fmt.Sprintf(`(?m)^  %s: +%d$`, name, value), stdout.String())
 			}
@@ -173,9 +241,9 @@ func TestPicture(t *testing.T) {
 		{at: 4 * time.Second, shards: 4, first: 21, last: 24},
 	}}
 	var got strings.Builder
-	line.draw(&got, 4*time.Second)
-	line.peak().draw(&got)
-	line.samples[1].draw(&got)
+	line.draw(&got, 4*time.Second, 71)
+	line.peak().draw(&got, 60)
+	line.samples[1].draw(&got, 60)
 	gap := func(n int) string { return strings.Repeat(" ", n) }
 	bar := func(n int) string { return strings.Repeat("█", n) }
 	assert.Equal(t, "  20 ┤"+gap(47)+bar(17)+"\n"+

@@ -9,7 +9,6 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 const (
@@ -126,11 +125,6 @@ func (a *app) nothing() error {
 		fmt.Fprintln(a.stdout, "(nil)")
 	}
 	return errNothing
-}
-
-func isTerminal(stream any) bool {
-	file, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // remaining is how many bytes are left to read, if that can be known.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,9 +21,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
 	logging.Disable()
 	goleak.VerifyTestMain(redistest.Main(m))
 }
+
+// asProgram is the variable with which the test binary is the program.
+const asProgram = "SHARDEDLIST_TEST_AS_PROGRAM"
 
 func TestCommands(t *testing.T) {
 	t.Parallel()
@@ -98,7 +105,10 @@ func TestMistakes(t *testing.T) {
 		"rpush l -x":             `unknown shorthand flag: 'x' in -x (values that begin with a dash go after --)`,
 		"rpush l v --capacity 0": `the capacity is out of range: 0 is not in 1..1048576`,
 		"rpush l --capacity -5":  `invalid argument "-5" for "--capacity" flag`,
-		"demo --producers 0":     `it takes a producer and a consumer at least, and no negative number of lines`,
+		"demo --producers 0":     `--producers, --consumers and --backlog must be at least 1`,
+		"demo --backlog 0":       `--producers, --consumers and --backlog must be at least 1`,
+		"demo --lines=-1":        `--lines must not be negative`,
+		"demo --embedded":        `--embedded and --redis exclude each other`,
 		"demo --lines 1 a.log":   `it takes a file or --lines, not both`,
 	} {
 		t.Run(args, func(t *testing.T) {

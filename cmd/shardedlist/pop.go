@@ -68,7 +68,7 @@ func (a *app) popPages(ctx context.Context, list *shardedlist.ShardedList, pop p
 		if err := out.Flush(); err != nil {
 			return err
 		}
-		bar.add(len(values))
+		bar.add(len(values), 0)
 		if len(values) < page || left == page {
 			return nil
 		}

@@ -90,7 +90,7 @@ func (a *app) pushInput(ctx context.Context, list *shardedlist.ShardedList, push
 		}
 		pushed += int64(len(batch))
 		for _, value := range batch {
-			bar.add(len(value) + 1)
+			bar.add(1, len(value)+1)
 		}
 	}
 	return length, pushed, nil

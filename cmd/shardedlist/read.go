@@ -111,7 +111,7 @@ func (a *app) printAll(ctx context.Context, list *shardedlist.ShardedList) error
 		if err := out.print(value); err != nil {
 			return err
 		}
-		bar.add(1)
+		bar.add(1, 0)
 	}
 	return out.Flush()
 }
@@ -137,7 +137,7 @@ func (a *app) printRange(ctx context.Context, list *shardedlist.ShardedList, sta
 		if err := out.print(values...); err != nil {
 			return err
 		}
-		bar.add(len(values))
+		bar.add(len(values), 0)
 	}
 	return out.Flush()
 }

@@ -17,9 +17,9 @@ type input struct {
 	close   func()
 }
 
-func (d *demo) open(ctx context.Context, args []string, madeUp bool) (input, error) {
+func (d *demo) open(ctx context.Context, args []string, generated bool) (input, error) {
 	switch {
-	case len(args) == 1 && madeUp:
+	case len(args) == 1 && generated:
 		return input{}, usagef("it takes a file or --lines, not both")
 	case len(args) == 1 && args[0] != "-":
 		file, err := os.Open(args[0])
@@ -29,10 +29,10 @@ func (d *demo) open(ctx context.Context, args []string, madeUp bool) (input, err
 		return input{interruptible{ctx, file}, args[0], remaining(file), true, func() { _ = file.Close() }}, nil
 	}
 	stdin := bufio.NewReader(interruptible{ctx, d.app.stdin})
-	if len(args) == 1 || !madeUp && isPiped(d.app.stdin) && !isEmpty(stdin) {
+	if len(args) == 1 || !generated && isPiped(d.app.stdin) && !isEmpty(stdin) {
 		return input{stdin, "standard input", remaining(d.app.stdin), true, func() {}}, nil
 	}
-	name := fmt.Sprintf("an access log of %s lines", thousands(int64(d.lines)))
+	name := fmt.Sprintf("generated access log, %s lines", thousands(int64(d.lines)))
 	return input{newAccessLog(d.lines), name, int64(d.lines), false, func() {}}, nil
 }
 

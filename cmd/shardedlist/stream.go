@@ -9,12 +9,11 @@ import (
 )
 
 const (
-	maxBacklog = 250_000   // lines in the list, for the sake of the embedded server's memory
-	pushLines  = 50        // lines that a producer pushes at once, at the most
-	endOfDemo  = "the end" // the element that tells a consumer so; it has no tag
+	maxPushLines = 50        // lines that a producer pushes in one call
+	endOfDemo    = "the end" // the element that stops a consumer; it has no tag
 )
 
-// stream has all lines pushed and popped.
+// stream pushes and pops all lines.
 func (d *demo) stream(ctx context.Context, input input) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -32,7 +31,7 @@ func (d *demo) stream(ctx context.Context, input input) error {
 		start(&producers, func() error { return d.produce(ctx, id, lines) })
 	}
 	for id := range d.consumers {
-		start(&consumers, func() error { return d.consume(ctx, id, input.inBytes) })
+		start(&consumers, func() error { return d.consume(ctx, id) })
 	}
 	producers.Wait()
 	start(&consumers, func() error { return d.end(ctx) })
@@ -41,10 +40,10 @@ func (d *demo) stream(ctx context.Context, input input) error {
 	return context.Cause(ctx)
 }
 
-// read deals the lines out to the producers, as many as the list may hold.
+// read passes the lines to the producers. It waits while the backlog is full.
 func (d *demo) read(ctx context.Context, input io.Reader, lines chan<- []string) error {
 	defer close(lines)
-	for batch, err := range batches(input, '\n', pushLines) {
+	for batch, err := range batches(input, '\n', min(maxPushLines, d.maxBacklog)) {
 		if err != nil {
 			return err
 		}
@@ -79,7 +78,7 @@ func (d *demo) produce(ctx context.Context, id int, lines <-chan []string) error
 	return nil
 }
 
-func (d *demo) consume(ctx context.Context, id int, inBytes bool) error {
+func (d *demo) consume(ctx context.Context, id int) error {
 	for {
 		element, err := d.list.BLPop(ctx, 0)
 		if err != nil || element == endOfDemo {
@@ -91,21 +90,16 @@ func (d *demo) consume(ctx context.Context, id int, inBytes bool) error {
 		}
 		select {
 		case <-d.backlog:
-		default: // this one came twice
+		default: // a duplicate
 		}
-		if inBytes {
-			d.bar.add(len(line) + 1)
-		} else {
-			d.bar.add(1)
-		}
+		d.progress.add(1, len(line)+1)
 		if err := d.timeline.look(ctx, d.list); err != nil {
 			return err
 		}
 	}
 }
 
-// end tells every consumer that no more lines will come. It does not count elements, so that the demo ends however many are
-// lost.
+// end pushes one end mark per consumer. Nobody counts elements, so the demo ends even if some are lost.
 func (d *demo) end(ctx context.Context) error {
 	_, err := d.list.RPush(ctx, slices.Repeat([]string{endOfDemo}, d.consumers))
 	return err

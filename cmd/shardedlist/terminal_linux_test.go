@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/stretchr/testify/assert"
@@ -40,12 +42,64 @@ func TestProgressBar(t *testing.T) {
 	t.Parallel()
 	terminal, screen := openTerminal(t)
 	var stdout bytes.Buffer
-	assert.Zero(t, execute(t.Context(), []string{"demo", "--lines", "30000"}, nil, &stdout, terminal))
+	assert.Zero(t, execute(t.Context(), []string{"demo", "--lines", "30000", "--embedded"}, nil, &stdout, terminal))
 	shown := screen()
 	assert.Regexp(t, `streaming +\d+% \|.*\(\d+/30000, \d+ elements/s\)`, shown)
 	_, last, _ := strings.Cut(shown, "\r")
 	assert.Empty(t, strings.TrimSpace(last[strings.LastIndex(last, "\r"):]), "it is wiped away")
 	assert.NotContains(t, stdout.String(), "streaming")
+}
+
+func TestWidth(t *testing.T) {
+	t.Parallel()
+	for _, columns := range []int{60, 132} {
+		terminal, screen := openTerminal(t)
+		require.NoError(t, unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: uint16(columns)}))
+		assert.Zero(t, execute(t.Context(), []string{"demo", "--lines", "30000", "--capacity", "20", "--embedded"}, nil, terminal, terminal))
+		shown := screen()
+
+		_, axis, _ := strings.Cut(shown, "  0 └")
+		axis, _, _ = strings.Cut(axis, "\r")
+		_, label, _ := strings.Cut(shown, "over time:")
+		label, _, _ = strings.Cut(strings.TrimSpace(label), " ")
+		assert.Equal(t, columns-1, utf8.RuneCountInString("  "+label+" └"+axis), "the chart")
+
+		_, row, _ := strings.Cut(shown, "\n  ┌")
+		row, _, _ = strings.Cut(row, "\r")
+		width := utf8.RuneCountInString("  ┌" + row)
+		assert.LessOrEqual(t, width, columns, "the row of shards")
+		assert.Greater(t, width, columns-20, "the row of shards")
+
+		bar := ""
+		for _, part := range strings.Split(shown, "\r") {
+			if strings.HasPrefix(part, "streaming") {
+				bar = part
+			}
+		}
+		require.NotEmpty(t, bar)
+		assert.LessOrEqual(t, utf8.RuneCountInString(bar), columns, "the bar")
+		assert.Greater(t, utf8.RuneCountInString(bar), columns-5, "the bar")
+	}
+}
+
+func TestWidthWithoutATerminal(t *testing.T) {
+	t.Parallel()
+	terminal, screen := openTerminal(t) // does not know its size
+	for _, stdout := range []any{&bytes.Buffer{}, terminal} {
+		_, ok := terminalWidth(stdout)
+		assert.False(t, ok)
+		assert.Equal(t, defaultWidth, (&app{stdout: stdout.(io.Writer)}).outputWidth())
+	}
+	screen()
+	for _, shards := range []int64{0, 1, 9, 10, 1_000_000} {
+		var got strings.Builder
+		s := sample{at: time.Second, first: 1, last: shards, shards: shards}
+		(&timeline{samples: []sample{s}}).draw(&got, 2*time.Second, defaultWidth)
+		s.draw(&got, defaultWidth)
+		for line := range strings.Lines(got.String()) {
+			assert.Less(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), defaultWidth+1, line)
+		}
+	}
 }
 
 // openTerminal returns a terminal and a function that closes it and returns what it showed.
