@@ -145,6 +145,8 @@ func TestDemoShowsProgressWithoutATerminal(t *testing.T) {
 	}()
 	_, err := io.WriteString(input, strings.Repeat("a line\n", 1234))
 	require.NoError(t, err)
+	limit := time.AfterFunc(time.Minute, func() { _ = input.Close() }) // ends a demo that prints nothing
+	defer limit.Stop()
 	lines := bufio.NewScanner(output)
 	seen := false
 	for !seen && lines.Scan() {

@@ -83,7 +83,11 @@ func startServer(ctx context.Context, binary string) (*demoServer, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	for attempt := 1; ; attempt++ {
-		s, err := startServerAt(ctx, path, dir)
+		host, port, err := freeAddress()
+		if err != nil {
+			return nil, err
+		}
+		s, err := startServerAt(ctx, path, dir, host, port)
 		if err == nil || attempt == 3 || !errors.Is(err, errPortTaken) {
 			return s, err
 		}
@@ -93,13 +97,8 @@ func startServer(ctx context.Context, binary string) (*demoServer, error) {
 // errPortTaken says that another process took the free port before the server did.
 var errPortTaken = errors.New("address already in use")
 
-func startServerAt(ctx context.Context, path, dir string) (*demoServer, error) {
-	host, port, err := freeAddress()
-	if err != nil {
-		return nil, err
-	}
-	// The password keeps other users out, and the client off any other server that takes the port.
-	password := rand.Text()
+func startServerAt(ctx context.Context, path, dir, host, port string) (*demoServer, error) {
+	password := rand.Text() // keeps other users of this machine out
 	config := []string{
 		"bind " + host,
 		"port " + port,
@@ -128,7 +127,7 @@ func startServerAt(ctx context.Context, path, dir string) (*demoServer, error) {
 		<-exited
 		_ = rdb.Close()
 	}
-	version, err := awaitVersion(ctx, rdb, exited)
+	version, err := awaitVersion(ctx, rdb, cmd.Process.Pid, exited)
 	if err != nil {
 		stop()
 		if strings.Contains(strings.ToLower(log.String()), errPortTaken.Error()) {
@@ -157,20 +156,21 @@ const startTimeout = 10 * time.Second
 
 var errExited = errors.New("it exits")
 
-// awaitVersion waits until the server answers and returns its name and version.
-func awaitVersion(ctx context.Context, rdb *redis.Client, exited <-chan struct{}) (string, error) {
+// awaitVersion waits until the server with this process id answers, and returns its name and version. Another server may
+// have taken the port: the server then exits.
+func awaitVersion(ctx context.Context, rdb *redis.Client, pid int, exited <-chan struct{}) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
 		info, err := rdb.Info(ctx, "server").Result()
-		if err == nil {
+		if err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", pid)) {
 			return serverVersion(info)
 		}
 		select {
 		case <-exited:
 			return "", errExited
 		case <-ctx.Done():
-			return "", err
+			return "", errors.Join(ctx.Err(), err)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

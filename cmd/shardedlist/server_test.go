@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
 func TestDemoStartsAServer(t *testing.T) {
@@ -101,6 +103,17 @@ func TestDemoWhereTheServerDoesNotStart(t *testing.T) {
 	assert.Zero(t, got.code)
 	assert.Equal(t, "shardedlist: cannot start redis-server: it exits: out of order\n", withoutProgress(got.err))
 	assert.Contains(t, got.out, "Server:   embedded miniredis (a real server is faster)\n")
+}
+
+func TestDemoKeepsOffAnotherServer(t *testing.T) {
+	t.Parallel()
+	other := redistest.Start(t, redistest.Redis)
+	path, err := exec.LookPath("redis-server")
+	require.NoError(t, err)
+	host, port, err := net.SplitHostPort(other.Addr())
+	require.NoError(t, err)
+	_, err = startServerAt(t.Context(), path, t.TempDir(), host, port)
+	assert.ErrorIs(t, err, errPortTaken)
 }
 
 func TestServerVersion(t *testing.T) {
