@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// accessLog is a reader of a web server's log in the combined format, made up and always the same.
+// accessLog generates a web server's log in the combined format. It is the same on every run.
 type accessLog struct {
 	left     int // lines
 	rand     *rand.Rand
@@ -43,7 +43,7 @@ func (l *accessLog) Read(p []byte) (int, error) {
 
 func (l *accessLog) appendLine(b []byte) []byte {
 	l.now = l.now.Add(time.Duration(l.rand.ExpFloat64() * float64(150*time.Millisecond)))
-	visitor := l.visitors.Uint64() * 2654435761 // scattered over the addresses
+	visitor := l.visitors.Uint64() * 2654435761 // spreads the addresses
 	request, referer, size := l.request()
 	b = fmt.Appendf(b, "%d.%d.%d.%d - ", 11+visitor%180, visitor>>8&255, visitor>>16&255, 1+visitor>>24&127)
 	b = append(b, pick(l.rand, "-", "-", "-", "-", "-", "-", "ada", "grace", "edsger")...)

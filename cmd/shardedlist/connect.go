@@ -18,7 +18,7 @@ import (
 
 const defaultAddress = "redis://127.0.0.1:6379"
 
-// onList has a command work on the list of the given name, on the server that the user chose.
+// onList runs work on the named list, on the server that the user chose.
 func (a *app) onList(cmd *cobra.Command, name string, work func(context.Context, *shardedlist.ShardedList) error,
 	options ...shardedlist.Option,
 ) error {
@@ -35,7 +35,7 @@ func (a *app) onList(cmd *cobra.Command, name string, work func(context.Context,
 	return work(ctx, list)
 }
 
-// connect returns a client of the server at the address, which has answered.
+// connect returns a client for the server at the address, once the server has answered a PING.
 func connect(ctx context.Context, address string) (redis.UniversalClient, error) {
 	rdb, err := newClient(address)
 	if err != nil {
@@ -51,10 +51,10 @@ func connect(ctx context.Context, address string) (redis.UniversalClient, error)
 	return rdb, nil
 }
 
-// newClient returns a client that fits the address: for a master behind sentinels, for a cluster, or for one server.
+// newClient returns the client that fits the address: for a master behind Sentinel, for a cluster, or for one server.
 //
-// go-redis does not repeat a command whose connection failed, so that reads of a dead server fail fast. Pushes and pops are
-// repeated by the list, which does each of them once.
+// The client does not retry a command whose connection failed, so reads from a dead server fail fast. The list itself
+// retries pushes and pops, and applies each exactly once.
 func newClient(address string) (redis.UniversalClient, error) {
 	u, err := parseAddress(address)
 	if err != nil {
@@ -84,10 +84,10 @@ func newClient(address string) (redis.UniversalClient, error) {
 	return redis.NewClient(options), nil
 }
 
-// clusterIfSo returns a client of the whole cluster if the server is a node of one.
+// clusterIfSo returns a client for the whole cluster if the server is a cluster node.
 func clusterIfSo(ctx context.Context, node *redis.Client) redis.UniversalClient {
 	options := node.Options()
-	info, _ := node.Info(ctx, "cluster").Result() // a server that does not tell is taken for a single one
+	info, _ := node.Info(ctx, "cluster").Result() // on an error, assume a single server
 	if !strings.Contains(info, "cluster_enabled:1") || options.Network == "unix" {
 		return node
 	}
@@ -108,7 +108,7 @@ func clusterIfSo(ctx context.Context, node *redis.Client) redis.UniversalClient 
 	})
 }
 
-// parseAddress reads a URL, or what is short for one: a path to a socket, or the hosts and ports of a cluster.
+// parseAddress parses a URL or a short form of one: HOST:PORT, the path of a socket, or the HOST:PORT list of a cluster.
 func parseAddress(address string) (*url.URL, error) {
 	switch first, others, several := strings.Cut(address, ","); {
 	case strings.Contains(address, "://"):
@@ -121,35 +121,35 @@ func parseAddress(address string) (*url.URL, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		// Without the error, which repeats the address and so the password.
-		return nil, usagef("the server's address is not a URL like redis://user:password@host:6379/0, with %%XX for special bytes")
+		// The error would show the address, and so the password.
+		return nil, usagef("invalid server address: want a URL like redis://user:password@host:6379/0, with special bytes as %%XX")
 	}
 	return u, nil
 }
 
 func badAddress(err error) error {
-	return usagef("the server's address is wrong: %s", strings.TrimPrefix(err.Error(), "redis: "))
+	return usagef("invalid server address: %s", strings.TrimPrefix(err.Error(), "redis: "))
 }
 
-// unreachable explains why the server at the address could not be talked to.
+// unreachable explains why the first command to the server failed.
 func unreachable(address string, err error) error {
 	host := hostOf(address)
 	if netErr, ok := errors.AsType[*net.OpError](err); ok && netErr.Op == "dial" {
-		err = netErr.Err // the address is named already
+		err = netErr.Err // the message already has the address
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = errors.New("no answer in time")
+		err = errors.New("timeout")
 	}
 	switch {
 	case redis.HasErrorPrefix(err, "WRONGPASS"), redis.HasErrorPrefix(err, "NOAUTH"):
-		return fmt.Errorf("%s: %w Name them as in redis://user:password@host", host, err)
+		return fmt.Errorf("%s: %w Set them with redis://user:password@host", host, err)
 	case redis.HasErrorPrefix(err, ""):
 		return fmt.Errorf("%s: %w", host, err)
 	}
-	return fmt.Errorf("cannot reach a server at %s: %w; name another with --redis or REDIS_URL", host, err)
+	return fmt.Errorf("cannot connect to %s: %w; choose another server with --redis or REDIS_URL", host, err)
 }
 
-// hostOf is the part of an address that may be shown: without the password.
+// hostOf returns the part of an address that messages may show. It omits the password.
 func hostOf(address string) string {
 	u, err := parseAddress(address)
 	if err != nil {

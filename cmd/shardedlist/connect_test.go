@@ -50,11 +50,11 @@ func TestAddresses(t *testing.T) {
 func TestWrongAddresses(t *testing.T) {
 	t.Parallel()
 	for address, message := range map[string]string{
-		"http://host":             "the server's address is wrong: invalid URL scheme: http",
-		"redis://host/five":       `the server's address is wrong: invalid database number: "five"`,
-		"redis://host?colour=red": "the server's address is wrong: unexpected option: colour",
-		"redis://ada:sec%ret@host": "the server's address is not a URL like redis://user:password@host:6379/0, " +
-			"with %XX for special bytes",
+		"http://host":             "invalid server address: invalid URL scheme: http",
+		"redis://host/five":       `invalid server address: invalid database number: "five"`,
+		"redis://host?colour=red": "invalid server address: unexpected option: colour",
+		"redis://ada:sec%ret@host": "invalid server address: want a URL like redis://user:password@host:6379/0, " +
+			"with special bytes as %XX",
 	} {
 		got := <-start(t.Context(), nil, "llen", "l", "--redis", address)
 		assert.Equal(t, result{exitUsage, "", "shardedlist: " + message + "\n"}, got)
@@ -71,11 +71,11 @@ func TestServerThatIsNotThere(t *testing.T) {
 		got := <-start(t.Context(), nil, append(strings.Fields(command), "--redis", "redis://:secret@"+address)...)
 		assert.Equal(t, exitFailure, got.code)
 		assert.Empty(t, got.out)
-		assert.Regexp(t, `^shardedlist: cannot reach a server at `+address+`: .*refused.*; name another with --redis or REDIS_URL\n$`, got.err)
+		assert.Regexp(t, `^shardedlist: cannot connect to `+address+`: .*refused.*; choose another server with --redis or REDIS_URL\n$`, got.err)
 	}
 	got := <-start(t.Context(), nil, "llen", "l", "--redis", filepath.Join(t.TempDir(), "none.sock"))
 	assert.Equal(t, exitFailure, got.code)
-	assert.Regexp(t, `^shardedlist: cannot reach a server at /.*none.sock: .*; name another.*\n$`, got.err)
+	assert.Regexp(t, `^shardedlist: cannot connect to /.*none.sock: .*; choose another.*\n$`, got.err)
 }
 
 func TestPassword(t *testing.T) {
@@ -86,7 +86,7 @@ func TestPassword(t *testing.T) {
 		got := <-start(t.Context(), nil, "llen", "l", "--redis", "redis://"+user+server.Addr())
 		assert.Equal(t, exitFailure, got.code)
 		assert.Empty(t, got.out)
-		assert.Regexp(t, `^shardedlist: `+server.Addr()+`: `+code+` .* Name them as in redis://user:password@host\n$`, got.err)
+		assert.Regexp(t, `^shardedlist: `+server.Addr()+`: `+code+` .* Set them with redis://user:password@host\n$`, got.err)
 	}
 	got := <-start(t.Context(), nil, "llen", "l", "--redis", "redis://ada:secret@"+server.Addr())
 	assert.Equal(t, result{exitOK, "0\n", ""}, got)

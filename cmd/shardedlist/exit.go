@@ -21,17 +21,17 @@ const (
 	exitBrokenPipe  = 141
 )
 
-// errNothing ends a command that found nothing, or nothing good, and has said so.
+// errNothing ends a command that found no element, or found a fault and has printed it.
 var errNothing = errors.New("nothing there")
 
-// usageError is a mistake in the command line that only the command itself can see.
+// usageError is a mistake in the command line that cobra does not detect.
 type usageError struct{ error }
 
 func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
 
-// exit reports how the run ended, in one line if at all, and returns the exit code for it.
+// exit prints the error, if it needs a message, and returns the exit code.
 func (a *app) exit(ctx context.Context, err error) int {
 	_, mistaken := errors.AsType[usageError](err)
 	_, remote := errors.AsType[*net.OpError](err)
@@ -52,18 +52,18 @@ func (a *app) exit(ctx context.Context, err error) int {
 	return code
 }
 
-// oneLine is what a user wants to know of an error.
+// oneLine returns the part of an error that matters to the user, in one line.
 func oneLine(err error) string {
 	message := strings.Join(strings.Fields(err.Error()), " ")
 	message = strings.TrimPrefix(message, "shardedlist: ")
 	message = strings.ReplaceAll(message, `\x00-`, "-") // see hideMinus
-	message = strings.ReplaceAll(message, " Did you mean this? ", ", similar are: ")
+	message = strings.ReplaceAll(message, " Did you mean this? ", "; did you mean: ")
 	message, _, _ = strings.Cut(message, ": strconv.")
 	if known := shardedlist.ErrWrongType; errors.Is(err, known) {
-		message = message[:strings.Index(message, known.Error())+len(known.Error())] // then the server says it once more
+		message = message[:strings.Index(message, known.Error())+len(known.Error())] // the server's own message follows
 	}
 	return scriptPosition.ReplaceAllString(message, "")
 }
 
-// scriptPosition is what Redis adds to the errors of a script.
+// scriptPosition is the suffix that Redis adds to the errors of a script.
 var scriptPosition = regexp.MustCompile(` script: [0-9a-f]{40}, on @user_script:\d+\.`)

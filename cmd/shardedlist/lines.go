@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// A batch of elements ends when it has one of these.
+	// A batch of elements ends at either limit.
 	batchValues = 1000
 	batchBytes  = 1 << 20
 
-	maxElement = 512 << 20 // the longest string that Redis takes
+	maxElement = 512 << 20 // the longest string that Redis accepts
 )
 
 func (a *app) addNullFlag(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&a.null, "null", "0", false, "elements end with a NUL byte, not a newline, and may hold newlines")
+	cmd.Flags().BoolVarP(&a.null, "null", "0", false, "elements end with a NUL byte instead of a newline")
 }
 
 func (a *app) delimiter() byte {
@@ -30,8 +30,8 @@ func (a *app) delimiter() byte {
 	return '\n'
 }
 
-// batches yields the elements that r holds, each ended by the delimiter, which the last one may lack. A batch is what can be
-// read without waiting, within the bounds, and has one element at least.
+// batches yields the elements of r, which the delimiter separates. The last element may lack it. A batch holds at least one
+// element, and no more than the reader has ready or the limits allow.
 func batches(r io.Reader, delimiter byte, most int) iter.Seq2[[]string, error] {
 	return func(yield func([]string, error) bool) {
 		input := bufio.NewReaderSize(r, 64<<10)
@@ -60,7 +60,7 @@ func batches(r io.Reader, delimiter byte, most int) iter.Seq2[[]string, error] {
 }
 
 func readElement(input *bufio.Reader, delimiter byte) (string, error) {
-	var start []byte // of an element longer than the buffer
+	var start []byte // beginning of an element longer than the buffer
 	for {
 		part, err := input.ReadSlice(delimiter)
 		switch {
@@ -72,12 +72,12 @@ func readElement(input *bufio.Reader, delimiter byte) (string, error) {
 			return "", err
 		}
 		if start = append(start, part...); len(start) > maxElement {
-			return "", fmt.Errorf("an element is longer than the %d MiB that Redis takes", maxElement>>20)
+			return "", fmt.Errorf("element exceeds %d MiB, the limit of Redis", maxElement>>20)
 		}
 	}
 }
 
-// interruptible is a reader that does not keep the program from ending: once ctx is done, Read returns.
+// interruptible is a reader whose Read returns once ctx is done.
 type interruptible struct {
 	ctx context.Context
 	io.Reader
@@ -112,14 +112,14 @@ func (a *app) printer() printer {
 func (p printer) print(values ...string) error {
 	for _, value := range values {
 		_, _ = p.WriteString(value)
-		if err := p.WriteByte(p.delimiter); err != nil { // that of WriteString, if it failed
+		if err := p.WriteByte(p.delimiter); err != nil { // also returns an error of WriteString
 			return err
 		}
 	}
 	return nil
 }
 
-// nothing says that there is no element, to a human only, and is the error that tells the shell.
+// nothing prints (nil) on a terminal and returns the error for exit code 1.
 func (a *app) nothing() error {
 	if isTerminal(a.stdout) {
 		fmt.Fprintln(a.stdout, "(nil)")
@@ -127,7 +127,7 @@ func (a *app) nothing() error {
 	return errNothing
 }
 
-// remaining is how many bytes are left to read, if that can be known.
+// remaining returns the number of bytes left to read, or unknown.
 func remaining(r io.Reader) int64 {
 	file, ok := r.(*os.File)
 	if !ok {

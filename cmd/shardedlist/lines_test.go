@@ -108,7 +108,7 @@ func TestLinesArePushedAsTheyArrive(t *testing.T) {
 	cancel()
 	got := <-ended
 	assert.Equal(t, exitInterrupted, got.code)
-	assert.Equal(t, "shardedlist: interrupted, the first 2 values are pushed\n", got.err)
+	assert.Equal(t, "shardedlist: interrupted after 2 values were pushed\n", got.err)
 }
 
 func TestInputThatFails(t *testing.T) {
@@ -116,7 +116,7 @@ func TestInputThatFails(t *testing.T) {
 	stdin := io.MultiReader(strings.NewReader("one\ntwo\nthr"), iotest.ErrReader(errors.New("the disk is gone")))
 	got := run(t, miniredis.RunT(t), stdin, "rpush", "l")
 	assert.Equal(t, exitFailure, got.code)
-	assert.Equal(t, "shardedlist: the disk is gone (the first 2 values are pushed)\n", got.err)
+	assert.Equal(t, "shardedlist: the disk is gone (after 2 values were pushed)\n", got.err)
 }
 
 func TestServerThatFailsAmidstAPush(t *testing.T) {
@@ -133,7 +133,7 @@ func TestServerThatFailsAmidstAPush(t *testing.T) {
 	got := <-ended
 	assert.Equal(t, exitFailure, got.code)
 	assert.Equal(t, "shardedlist: rpush \"l\": OOM command not allowed when used memory > 'maxmemory'."+
-		" (the first 2 values are pushed)\n", got.err)
+		" (after 2 values were pushed)\n", got.err)
 	require.NoError(t, writer.Close())
 }
 

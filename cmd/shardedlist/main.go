@@ -1,5 +1,5 @@
-// Command shardedlist works on sharded lists from a shell, as redis-cli does on lists, and demonstrates that they keep
-// every element and its order.
+// Command shardedlist runs list commands on sharded lists, as redis-cli does on Redis lists. Its demo checks that no element
+// is lost, duplicated or out of order.
 package main
 
 import (
@@ -20,12 +20,12 @@ import (
 )
 
 func main() {
-	logging.Disable()                  // go-redis reports its errors to the caller as well
-	signal.Ignore(syscall.SIGPIPE)     // a closed pipe is a failed write, after which there is still a bar to wipe away
-	cobra.EnableCommandSorting = false // the help lists the commands as rootCommand does
+	logging.Disable()                  // go-redis also returns its errors
+	signal.Ignore(syscall.SIGPIPE)     // a write to a closed pipe fails, and the program clears the progress bar
+	cobra.EnableCommandSorting = false // the help keeps the order of rootCommand
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program there and then
+	context.AfterFunc(ctx, stop) // a second Ctrl-C kills the program
 	os.Exit(execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -45,34 +45,34 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 
-	address string // of the server, the flag --redis
-	null    bool   // NUL ends an element, not a newline: the flag --null
-	started bool   // the command line was understood
+	address string // the flag --redis
+	null    bool   // the flag --null
+	started bool   // the command line is valid
 }
 
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "shardedlist",
-		Short: "Redis lists of any size, kept as a row of small ones",
-		Long: `Redis lists of any size, kept as a row of small ones.
+		Short: "Redis lists of any size, stored as many small Redis lists",
+		Long: `Redis lists of any size, stored as many small Redis lists.
 
-The commands on a list do what the Redis commands of the same name do. Elements are
-read and written one a line, or ended by NUL bytes with -0.
+Each list command does what the Redis command of that name does. Elements are lines.
+With -0, they end with NUL bytes.
 
-Servers, for --redis or the variable REDIS_URL:
+Server addresses, for --redis or the variable REDIS_URL:
   redis://USER:PASSWORD@HOST:PORT/DATABASE          or HOST:PORT; rediss:// for TLS
   unix://USER:PASSWORD@/PATH/TO/SOCKET?db=DATABASE  or /PATH/TO/SOCKET
   redis://HOST:PORT?addr=HOST:PORT&addr=HOST:PORT   or HOST:PORT,HOST:PORT: a cluster
-  redis://HOST:PORT?master_name=NAME                the master that a sentinel watches
-One node of a cluster is enough to find the others.
+  redis://HOST:PORT?master_name=NAME                the master that Sentinel monitors
+One cluster node is enough to find the others.
 
 Exit codes:
-  0    done
-  1    nothing there: an empty list, no such index, the timeout; or check or demo found a fault
-  2    the command line is wrong
-  3    anything else went wrong: the connection, the server, a file
-  130  interrupted, by Ctrl-C for one
-  141  whoever read the output has gone`,
+  0    success
+  1    no element (empty list, no such index, timeout), or check or demo found a fault
+  2    usage error
+  3    any other error: connection, server, file
+  130  interrupted, for example by Ctrl-C
+  141  the reader of the output closed the pipe`,
 		Example: `  shardedlist demo
   cat access.log | shardedlist rpush logs
   shardedlist lrange logs 0 -1 > copy.log
@@ -85,7 +85,7 @@ Exit codes:
 			showMinus(args)
 		},
 	}
-	root.PersistentFlags().StringVar(&a.address, "redis", "", "the `server` (default $REDIS_URL or "+defaultAddress+")")
+	root.PersistentFlags().StringVar(&a.address, "redis", "", "address of the `server` (default $REDIS_URL or "+defaultAddress+")")
 	root.AddCommand(
 		a.demoCommand(),
 		a.pushCommand("lpush", "left", (*shardedlist.ShardedList).LPush),
@@ -113,18 +113,18 @@ func version() string {
 
 const anyNumber = math.MaxInt
 
-// takes has a command line checked for its number of arguments, from least to most.
+// takes returns a check that the number of arguments is from least to most.
 func takes(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
-			return fmt.Errorf("wrong number of arguments, it is: shardedlist %s", cmd.Use)
+			return fmt.Errorf("wrong number of arguments; usage: shardedlist %s", cmd.Use)
 		}
 		return nil
 	}
 }
 
-// hideMinus keeps negative numbers from being taken for flags. It puts a NUL byte in front, which no argument of a process
-// can hold, and showMinus takes it away again.
+// hideMinus keeps cobra from parsing negative numbers as flags. It prefixes them with a NUL byte, which no process argument
+// can contain. showMinus removes the prefix.
 func hideMinus(args []string) []string {
 	hidden := make([]string, len(args))
 	for i, arg := range args {

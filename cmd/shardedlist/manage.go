@@ -17,7 +17,7 @@ func (a *app) delCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "del LIST",
 		Short:   "Delete the list",
-		Long:    "Delete a list, and print 1, or 0 if there was none.",
+		Long:    "Delete a list. Print 1, or 0 if the list did not exist.",
 		Example: "  shardedlist del logs",
 		Args:    takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,16 +44,16 @@ func (a *app) infoCommand() *cobra.Command {
 		Short: "Print how the list is stored",
 		Long: `Print how a list is stored:
 
-  name      the list's
+  name      name of the list
   length    number of elements
-  shards    number of Redis lists that hold them
+  shards    number of shards, the Redis lists that hold the elements
   first     id of the leftmost shard
-  last      id of the rightmost one, less than first if the list is empty
-  capacity  elements in a full shard, 0 if the list is empty
-  bytes     memory of all shards, estimated; 0 if the server does not tell
-  slot      cluster slot of all its keys
-  armed     whether consumers were waiting when the list became empty, or since
-  unswept   shards of a deleted list that are still to be unlinked, at the most`,
+  last      id of the rightmost shard; less than first if the list is empty
+  capacity  elements per full shard; 0 if the list is empty
+  bytes     estimated memory of all shards; 0 if the server does not report it
+  slot      cluster slot of all keys of the list
+  armed     true if consumers waited when the list became empty, or since then
+  unswept   upper bound of the shards of a deleted list that are not yet unlinked`,
 		Example: `  shardedlist info logs
   shardedlist info --json logs | jq .shards`,
 		Args: takes(1, 1),
@@ -114,8 +114,8 @@ func (a *app) checkCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check LIST",
 		Short: "Verify how the list is stored",
-		Long: `Verify that a list is stored as it should be, and print ok, or else each breach, one a
-line, with exit code 1. It walks the server's keys, and may run while the list is in use.`,
+		Long: `Verify the invariants of a stored list. Print ok, or one line per violation with exit
+code 1. The command scans the keys of the server. The list may be in use.`,
 		Example: "  shardedlist check logs",
 		Args:    takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -134,7 +134,7 @@ line, with exit code 1. It walks the server's keys, and may run while the list i
 	}
 }
 
-// printBreaches prints what Check found, a line each.
+// printBreaches prints one line per violation that Check found.
 func (a *app) printBreaches(list *shardedlist.ShardedList, breaches error) error {
 	text := strings.TrimPrefix(breaches.Error(), fmt.Sprintf("shardedlist: check %q: ", list.Name()))
 	text = strings.ReplaceAll(text, shardedlist.ErrBroken.Error()+": ", "")

@@ -24,10 +24,10 @@ func (a *app) popCommand(name, end string, pop popCount) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   name + " LIST [COUNT]",
 		Short: "Remove elements from the " + end + " end and print them",
-		Long: "Remove COUNT elements, or one, from the " + end + ` end of a list and print them in that
-order. If the list holds fewer, all are removed; if it is empty, the exit code is 1.
+		Long: "Remove COUNT elements (default 1) from the " + end + ` end of a list and print them in that
+order. If the list has fewer elements, remove all. If it is empty, the exit code is 1.
 
-` + fmt.Sprintf("Up to %d elements are removed in one atomic step, more in several, each printed\nbefore the next.", page),
+` + fmt.Sprintf("One atomic step removes up to %d elements. A larger COUNT takes several steps, and\neach prints its elements before the next begins.", page),
 		Example: "  shardedlist " + name + ` jobs
   shardedlist ` + name + ` jobs 100 | xargs -n 1 process
   while job=$(shardedlist ` + name + ` jobs); do process "$job"; done`,
@@ -37,7 +37,7 @@ order. If the list holds fewer, all are removed; if it is empty, the exit code i
 			if len(args) == 2 {
 				var err error
 				if count, err = strconv.Atoi(args[1]); err != nil || count < 0 {
-					return usagef("the count must be a whole number that is not negative, not %q", args[1])
+					return usagef("invalid count %q: want an integer of at least 0", args[1])
 				}
 			}
 			return a.onList(cmd, args[0], func(ctx context.Context, list *shardedlist.ShardedList) error {
@@ -49,7 +49,7 @@ order. If the list holds fewer, all are removed; if it is empty, the exit code i
 	return cmd
 }
 
-// popPages pops and prints, a page at a time, so that the elements popped and not yet printed are few.
+// popPages pops and prints one page at a time, which bounds the elements that are popped but not yet printed.
 func (a *app) popPages(ctx context.Context, list *shardedlist.ShardedList, pop popCount, count int) error {
 	bar := a.outputProgress("popping", int64(count))
 	defer bar.done()
@@ -79,9 +79,9 @@ func (a *app) blockingPopCommand(name, end string, pop blockingPop) *cobra.Comma
 	cmd := &cobra.Command{
 		Use:   name + " LIST [TIMEOUT]",
 		Short: "Wait for an element at the " + end + " end, remove it and print it",
-		Long: "Remove an element from the " + end + ` end of a list and print it, waiting for one while the
-list is empty: for TIMEOUT seconds, which may have a fraction, or for ever if that
-is 0 or not named. When the time is up, the exit code is 1.`,
+		Long: "Remove an element from the " + end + ` end of a list and print it. If the list is empty, wait
+up to TIMEOUT seconds, for example 2.5. Without TIMEOUT, or if it is 0, wait forever.
+If the wait times out, the exit code is 1.`,
 		Example: "  shardedlist " + name + ` jobs
   shardedlist ` + name + ` jobs 2.5
   while job=$(shardedlist ` + name + ` jobs 60); do process "$job"; done`,
@@ -104,11 +104,11 @@ is 0 or not named. When the time is up, the exit code is 1.`,
 	return cmd
 }
 
-// parseTimeout reads seconds. However little above 0 they are, the timeout is not 0, which would be for ever.
+// parseTimeout parses seconds and rounds them up, because 0 waits forever.
 func parseTimeout(arg string) (time.Duration, error) {
 	seconds, err := strconv.ParseFloat(arg, 64)
 	if err != nil || !(seconds >= 0 && seconds < math.MaxInt64/float64(time.Second)) {
-		return 0, usagef("the timeout must be a number of seconds that is not negative, not %q", arg)
+		return 0, usagef("invalid timeout %q: want seconds, at least 0", arg)
 	}
 	return time.Duration(math.Ceil(seconds*1000)) * time.Millisecond, nil
 }

@@ -20,13 +20,12 @@ func (a *app) pushCommand(name, end string, push push) *cobra.Command {
 		Short: "Push values onto the " + end + " end and print the length",
 		Long: "Push values onto the " + end + ` end of a list, one after the other, and print its length.
 
-Without values, the lines of standard input are pushed, as they arrive: in atomic
-parts of up to ` + fmt.Sprintf("%d lines or %d MiB", batchValues, batchBytes>>20) + `. A line is what stands before a newline, whatever its
-bytes and its length; it may be empty. A last line without a newline is an element
-like the others, so that lrange, which ends every element with a newline, will add
-the one that was missing. With -0, NUL bytes take the place of the newlines.
+Without values, push the lines of standard input as they arrive, in atomic batches of
+up to ` + fmt.Sprintf("%d lines or %d MiB", batchValues, batchBytes>>20) + `. A line may be empty and may hold any bytes. The last line
+needs no newline, but lrange prints one after every element. With -0, elements end with
+NUL bytes instead of newlines.
 
-A value that begins with a dash, unless it is a negative number, goes after --.`,
+Put values that begin with a dash after --. Negative numbers do not need this.`,
 		Example: "  shardedlist " + name + ` jobs one two three
   shardedlist ` + name + ` --capacity 1000 jobs one
   shardedlist ` + name + ` logs < access.log
@@ -34,7 +33,7 @@ A value that begins with a dash, unless it is a negative number, goes after --.`
   shardedlist ` + name + ` options -- --verbose`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && isTerminal(a.stdin) {
-				return errors.New("no values: name some, or pipe lines in")
+				return errors.New("no values: pass some, or pipe lines in")
 			}
 			return takes(1, anyNumber)(cmd, args)
 		},
@@ -53,9 +52,9 @@ A value that begins with a dash, unless it is a negative number, goes after --.`
 			}, options...)
 		},
 	}
-	cmd.Flags().IntVar(&capacity, "capacity", 0, "`elements` in a full shard, if this makes the list (default the server's)")
+	cmd.Flags().IntVar(&capacity, "capacity", 0, "`elements` per shard of a new list (default: the server's setting, or 512)")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return fmt.Errorf("%w (values that begin with a dash go after --)", err)
+		return fmt.Errorf("%w (put values that begin with a dash after --)", err)
 	})
 	a.addNullFlag(cmd)
 	return cmd
@@ -68,16 +67,16 @@ func (a *app) push(ctx context.Context, list *shardedlist.ShardedList, push push
 	length, pushed, err := a.pushInput(ctx, list, push)
 	switch {
 	case err != nil && pushed > 0 && ctx.Err() != nil:
-		fmt.Fprintf(a.stderr, "shardedlist: interrupted, the first %d values are pushed\n", pushed)
+		fmt.Fprintf(a.stderr, "shardedlist: interrupted after %d values were pushed\n", pushed)
 	case err != nil && pushed > 0:
-		err = fmt.Errorf("%w (the first %d values are pushed)", err, pushed)
+		err = fmt.Errorf("%w (after %d values were pushed)", err, pushed)
 	case err == nil && pushed == 0:
 		return list.LLen(ctx)
 	}
 	return length, err
 }
 
-// pushInput pushes the elements of standard input.
+// pushInput pushes the elements from standard input.
 func (a *app) pushInput(ctx context.Context, list *shardedlist.ShardedList, push push) (length, pushed int64, err error) {
 	bar := a.progress("pushing", remaining(a.stdin), true)
 	defer bar.done()

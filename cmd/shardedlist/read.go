@@ -11,14 +11,14 @@ import (
 	"github.com/shardedlist/shardedlist"
 )
 
-// page is how many elements are asked of the server at once, at the most.
+// page is the most elements in one request to the server.
 const page = 10_000
 
 func (a *app) llenCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "llen LIST",
 		Short:   "Print the length",
-		Long:    "Print the number of elements of a list, 0 if there is no such list.",
+		Long:    "Print the number of elements of a list, or 0 if the list does not exist.",
 		Example: "  shardedlist llen logs",
 		Args:    takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,8 +38,8 @@ func (a *app) lindexCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lindex LIST INDEX",
 		Short: "Print the element at an index",
-		Long: `Print the element at an index: 0 is the leftmost, -1 the rightmost. If there is none,
-the exit code is 1.`,
+		Long: `Print the element at an index: 0 is the leftmost, -1 the rightmost. If there is no such
+element, the exit code is 1.`,
 		Example: `  shardedlist lindex logs 0
   shardedlist lindex logs -1`,
 		Args: takes(2, 2),
@@ -63,12 +63,11 @@ func (a *app) lrangeCommand() *cobra.Command {
 		Use:   "lrange LIST START STOP",
 		Short: "Print the elements from one index to another",
 		Long: `Print the elements from one index to another, both included: 0 is the leftmost, -1 the
-rightmost. Elements end with a newline, or with NUL bytes with -0.
+rightmost. Elements end with a newline, or with a NUL byte if -0 is set.
 
-` + fmt.Sprintf(`Up to %d elements are read in one atomic step. More are read in several: if the
-list changes meanwhile, a range from its middle may miss or repeat elements. The whole
-list, 0 -1, is read in small steps that have every element once, those excepted that
-come or go meanwhile.`, page),
+` + fmt.Sprintf(`One atomic step reads up to %d elements. A larger range takes several steps: if the
+list changes meanwhile, the output may miss or repeat elements. The whole list, 0 -1,
+is different: each element that stays in the list during the read appears exactly once.`, page),
 		Example: `  shardedlist lrange logs 0 9
   shardedlist lrange logs -10 -1
   shardedlist lrange logs 0 -1 > copy.log
@@ -128,7 +127,7 @@ func (a *app) printRange(ctx context.Context, list *shardedlist.ShardedList, sta
 	for next := first; next == first || next <= last; next += page {
 		if last-first >= page {
 			start, stop = next, min(next+page-1, last)
-		} // else as they are, so that one step gets them right whatever happened to the length
+		} // else keep them, so that one step resolves negative indices on the server
 		values, err := list.LRange(ctx, start, stop)
 		if err != nil {
 			_ = out.Flush()
@@ -149,7 +148,7 @@ func fromLeft(index, length int64) int64 {
 	return index
 }
 
-// printOne prints the element that a command found, or says that it found none.
+// printOne prints the element, or reports that there is none.
 func (a *app) printOne(value string, err error) error {
 	if err == redis.Nil {
 		return a.nothing()
@@ -167,7 +166,7 @@ func (a *app) printOne(value string, err error) error {
 func parseIndex(arg string) (int64, error) {
 	index, err := strconv.ParseInt(arg, 10, 64)
 	if err != nil {
-		return 0, usagef("an index must be a whole number, not %q", arg)
+		return 0, usagef("invalid index %q: want an integer", arg)
 	}
 	return index, nil
 }

@@ -8,11 +8,11 @@ import (
 	"os"
 )
 
-// input is where the lines come from.
+// input is the source of the lines.
 type input struct {
 	io.Reader
 	name    string
-	total   int64 // of bytes if inBytes, else of lines
+	total   int64 // bytes if inBytes, else lines; or unknown
 	inBytes bool
 	close   func()
 }
@@ -20,7 +20,7 @@ type input struct {
 func (d *demo) open(ctx context.Context, args []string, generated bool) (input, error) {
 	switch {
 	case len(args) == 1 && generated:
-		return input{}, usagef("it takes a file or --lines, not both")
+		return input{}, usagef("FILE and --lines exclude each other")
 	case len(args) == 1 && args[0] != "-":
 		file, err := os.Open(args[0])
 		if err != nil {
@@ -36,8 +36,8 @@ func (d *demo) open(ctx context.Context, args []string, generated bool) (input, 
 	return input{newAccessLog(d.lines), name, int64(d.lines), false, func() {}}, nil
 }
 
-// isPiped tells whether somebody put lines into the standard input, as far as its kind tells: a file or a pipe. Without a
-// terminal, in a scheduled job for one, it can also be a device like /dev/null.
+// isPiped reports whether standard input is a file or a pipe. Without a terminal, as in a cron job, it may also be a device
+// like /dev/null.
 func isPiped(stdin io.Reader) bool {
 	file, ok := stdin.(*os.File)
 	if !ok {

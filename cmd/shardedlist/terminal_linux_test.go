@@ -27,9 +27,9 @@ func TestTerminal(t *testing.T) {
 		"lindex l 0":     {exitNothing, "(nil)\r\n"},
 		"blpop l 0.01":   {exitNothing, "(nil)\r\n"},
 		"lrange l 0 -1":  {exitOK, ""},
-		"rpush l":        {exitUsage, "shardedlist: no values: name some, or pipe lines in\r\n"},
+		"rpush l":        {exitUsage, "shardedlist: no values: pass some, or pipe lines in\r\n"},
 		"rpush other a":  {exitOK, "1\r\n"},
-		"lrange l - foo": {exitUsage, "shardedlist: an index must be a whole number, not \"-\"\r\n"},
+		"lrange l - foo": {exitUsage, "shardedlist: invalid index \"-\": want an integer\r\n"},
 	} {
 		terminal, screen := openTerminal(t)
 		code := execute(t.Context(), append(strings.Fields(args), "--redis", server.Addr()), terminal, terminal, terminal)
