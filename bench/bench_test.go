@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -10,41 +12,99 @@ import (
 	"time"
 )
 
-// TestTheReportRenders runs the short form of the throughput part. What it measures is not judged.
-func TestTheReportRenders(t *testing.T) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		t.Skip("redis-server is not installed")
-	}
+// TestReport runs the short throughput section. It does not judge the figures.
+func TestReport(t *testing.T) {
+	requireRedis(t)
 	dir := t.TempDir()
-	if err := run(t.Context(), []string{"-short", "-runs", "1", "-only", "throughput", "-o", dir}); err != nil {
+	data := filepath.Join(dir, "results.json")
+	if err := run(t.Context(), []string{"-short", "-runs", "1", "-only", "throughput", "-o", dir, "-data", data}); err != nil {
 		t.Fatal(err)
 	}
-	report, err := os.ReadFile(filepath.Join(dir, "benchmarks.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page, svg := read(t, dir, "benchmarks.md"), read(t, dir, "bench-rpush.svg")
 	for _, want := range []string{
 		"cd bench && go run . -short -runs 1 -only throughput\n",
-		"## Targets",
-		"| RPush, goroutines: 512, against the fastest peer | ≥ 2.5× |",
-		"### LPop, 1024 bytes",
+		"| RPush, 512 goroutines, against the fastest other client | ≥ 2.5× |",
+		"### LPop, 1,024 bytes",
 		"| 64 | go-redis AutoPipeline |",
 		"| 64 | rueidis |",
 		"](bench-lpop.svg)",
 	} {
-		if !strings.Contains(string(report), want) {
+		if !strings.Contains(page, want) {
 			t.Errorf("the report lacks %q", want)
 		}
 	}
 	for _, wrong := range []string{"NaN", dir} {
-		if strings.Contains(string(report), wrong) {
-			t.Errorf("the report has %q", wrong)
+		if strings.Contains(page, wrong) {
+			t.Errorf("the report contains %q", wrong)
 		}
 	}
-	svg, err := os.ReadFile(filepath.Join(dir, "bench-rpush.svg"))
-	if err != nil || !strings.Contains(string(svg), "<svg") {
-		t.Errorf("no plot: %v", err)
+
+	again := t.TempDir()
+	if err := run(t.Context(), []string{"-from", data, "-o", again}); err != nil {
+		t.Fatal(err)
 	}
+	if read(t, again, "benchmarks.md") != page || read(t, again, "bench-rpush.svg") != svg {
+		t.Error("the stored figures make a different report")
+	}
+}
+
+// TestPageIsUpToDate checks that docs/benchmarks.md is the report of the stored figures.
+func TestPageIsUpToDate(t *testing.T) {
+	dir := t.TempDir()
+	if err := run(t.Context(), []string{"-from", "results.json", "-o", dir}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"benchmarks.md", "bench-rpush.svg", "bench-lpop.svg"} {
+		if read(t, dir, name) != read(t, "../docs", name) {
+			t.Errorf("docs/%s is out of date: go run . -from results.json", name)
+		}
+	}
+}
+
+func TestSummarySplitsAtOne(t *testing.T) {
+	r := &report{}
+	r.compareCells("%s", "peer", func(op string, size int) float64 {
+		if op == "LPop" && size > 100 {
+			return 0.5
+		}
+		return float64(size) / 8
+	})
+	var out bytes.Buffer
+	r.renderSummary(&out)
+	for _, want := range []string{
+		"| RPush | peer | 2.00–128 |\n",
+		"| LPop, 16 and 100 bytes | peer | 2.00–13 |\n",
+		"## Behind\n\n| figure | compared with | factor |\n|---|---|---|\n| LPop, 1,024 bytes | peer | 2.00 |\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the summary lacks %q:\n%s", want, &out)
+		}
+	}
+}
+
+func TestTicksEncloseTheRange(t *testing.T) {
+	if got := fmt.Sprint(roundTicks(10_750, 622_861)); got != "[10000 20000 50000 100000 200000 500000 1000000]" {
+		t.Error(got)
+	}
+	if got := fmt.Sprint(roundTicks(1, 3)); got != "[1 2 5]" {
+		t.Error(got)
+	}
+}
+
+func requireRedis(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("redis-server is not installed")
+	}
+}
+
+func read(t *testing.T, dir, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func TestHistogram(t *testing.T) {

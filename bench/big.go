@@ -19,35 +19,44 @@ import (
 
 const bigSize = 120 // bytes of an element
 
-// bigList is a list of many elements, and how it is looked into, moved and deleted.
+// bigList is a list and the operations to measure on it.
 type bigList struct {
 	name    string
-	command string // the script's, in the server's statistics; a plain list's look-ups stand there under their own names
+	command string // under which INFO commandstats counts all reads; a plain list's reads have their own names
 	fill    func(ctx context.Context, values ...any) error
 	index   func(ctx context.Context, at int64) error
 	slice   func(ctx context.Context, from, to int64) error
 	keys    func(ctx context.Context) ([]string, error)
-	remove  func(ctx context.Context, rdb *redis.Client) error // on the server that rdb is connected to
+	remove  func(ctx context.Context, rdb *redis.Client) error // on rdb's server
 }
 
-// bigFigures are what was measured on one list.
+// bigResult compares the lists.
+type bigResult struct {
+	Elements int        `json:"elements"`
+	Plain    bigFigures `json:"plain"`
+	Own      bigFigures `json:"shardedlist"`
+}
+
+// bigFigures are the figures of one list.
 type bigFigures struct {
-	keys         int
-	index, slice time.Duration // server time of one call
-	idle         stalls        // while nothing happens
-	move, remove time.Duration
-	moving       stalls
-	moveError    error
-	removing     stalls
+	Keys      int           `json:"keys"`
+	Index     time.Duration `json:"lindex_ns"` // server time of one call
+	Slice     time.Duration `json:"lrange_ns"`
+	Idle      stalls        `json:"idle"`
+	Move      time.Duration `json:"migrate_ns"`
+	MoveError string        `json:"migrate_error,omitempty"`
+	Moving    stalls        `json:"during_migrate"`
+	Remove    time.Duration `json:"del_ns"`
+	Removing  stalls        `json:"during_del"`
 }
 
-// stalls are how long a server kept others waiting at most: as another client saw it, and the command that took it longest.
+// stalls are the longest time that another client waited for a reply, and the longest command.
 type stalls struct {
-	seen, command time.Duration
+	Seen    time.Duration `json:"longest_stall_ns"`
+	Command time.Duration `json:"longest_command_ns"`
 }
 
-// big measures what a list of ten million elements does to the server. The lists follow each other, each with the server to
-// itself.
+// big measures the effect of a list of ten million elements on the server. The lists are measured one after the other.
 func (b *bench) big(ctx context.Context) error {
 	elements := pick(b, 200_000, 10_000_000)
 	other, err := startServer(ctx, b.path)
@@ -62,7 +71,7 @@ func (b *bench) big(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
 	}
-	b.reportBig(elements, results[lists[0].name], results[ours])
+	b.results.Big = &bigResult{elements, results[lists[0].name], results[ours]}
 	return nil
 }
 
@@ -119,13 +128,13 @@ func (b *bench) measureBig(ctx context.Context, l bigList, other *server, elemen
 	middle := int64(elements / 2)
 	index := func(i int64) error { return l.index(ctx, middle+i) }
 	slice := func(i int64) error { return l.slice(ctx, middle+i, middle+i+99) }
-	if f.index, err = b.lookUp(ctx, l, "lindex", index); err != nil {
+	if f.Index, err = b.lookUp(ctx, l, "lindex", index); err != nil {
 		return
 	}
-	if f.slice, err = b.lookUp(ctx, l, "lrange", slice); err != nil {
+	if f.Slice, err = b.lookUp(ctx, l, "lrange", slice); err != nil {
 		return
 	}
-	f.idle, err = stall(func() error { return sleep(ctx, pick(b, 300*time.Millisecond, 3*time.Second)) }, b.server)
+	f.Idle, err = stall(func() error { return sleep(ctx, pick(b, 300*time.Millisecond, 3*time.Second)) }, b.server)
 	if err != nil {
 		return
 	}
@@ -135,17 +144,18 @@ func (b *bench) measureBig(ctx context.Context, l bigList, other *server, elemen
 	if err != nil {
 		return f, err
 	}
-	f.keys = len(keys)
+	f.Keys = len(keys)
 	home := other
 	migrate := func() error { return b.server.migrate(ctx, other, keys) }
-	f.moving, f.moveError = stall(timed(&f.move, migrate), b.server, other)
-	if f.moveError != nil {
+	f.Moving, err = stall(timed(&f.Move, migrate), b.server, other)
+	if err != nil {
+		f.MoveError = err.Error()
 		home = b.server
 	}
 	tick()
 
 	remove := func() error { return l.remove(ctx, home.control) }
-	if f.removing, err = stall(timed(&f.remove, remove), home); err != nil {
+	if f.Removing, err = stall(timed(&f.Remove, remove), home); err != nil {
 		return
 	}
 	tick()
@@ -160,7 +170,7 @@ func (b *bench) lookUp(ctx context.Context, l bigList, command string, call func
 	if l.command != "" {
 		command = l.command
 	}
-	if err := call(0); err != nil { // makes the server know the script
+	if err := call(0); err != nil { // loads the script
 		return 0, err
 	}
 	if err := b.server.control.ConfigResetStat(ctx).Err(); err != nil {
@@ -192,7 +202,7 @@ func (s *server) migrate(ctx context.Context, to *server, keys []string) error {
 	return nil
 }
 
-// timed is do, and notes how long it takes.
+// timed wraps do and stores its duration.
 func timed(took *time.Duration, do func() error) func() error {
 	return func() error {
 		start := time.Now()
@@ -202,8 +212,8 @@ func timed(took *time.Duration, do func() error) func() error {
 	}
 }
 
-// stall returns how long any of the servers kept others waiting while do ran. Each is sent a PING a millisecond, on a
-// connection that does nothing else.
+// stall runs do and returns the longest stall of the servers meanwhile. It sends each of them a PING every millisecond, on a
+// connection of its own.
 func stall(do func() error, servers ...*server) (longest stalls, err error) {
 	stop := make(chan struct{})
 	seen := make([]time.Duration, len(servers))
@@ -221,15 +231,15 @@ func stall(do func() error, servers ...*server) (longest stalls, err error) {
 		defer conn.Close()
 		group.Go(func() { seen[i], failures[i] = ping(conn, stop) })
 	}
-	time.Sleep(10 * time.Millisecond) // they are at it
+	time.Sleep(10 * time.Millisecond) // let the pings start
 	err = do()
 	time.Sleep(2 * time.Millisecond)
 	close(stop)
 	group.Wait()
 	for i, s := range servers {
 		command, failure := s.slowest()
-		longest.seen = max(longest.seen, seen[i])
-		longest.command = max(longest.command, command)
+		longest.Seen = max(longest.Seen, seen[i])
+		longest.Command = max(longest.Command, command)
 		for _, failure := range []error{failure, failures[i]} {
 			if err == nil {
 				err = failure
@@ -239,7 +249,7 @@ func stall(do func() error, servers ...*server) (longest stalls, err error) {
 	return longest, err
 }
 
-// logSlow makes the server note which commands take longer than 100 µs.
+// logSlow resets SLOWLOG and makes it record commands of 100 µs and more.
 func (s *server) logSlow() error {
 	ctx := context.Background()
 	pipe := s.control.Pipeline()
@@ -250,7 +260,7 @@ func (s *server) logSlow() error {
 	return err
 }
 
-// slowest is the command noted that took longest.
+// slowest returns the duration of the longest command in SLOWLOG.
 func (s *server) slowest() (longest time.Duration, err error) {
 	commands, err := s.control.SlowLogGet(context.Background(), -1).Result()
 	for _, command := range commands {
@@ -286,7 +296,7 @@ func ping(conn net.Conn, stop <-chan struct{}) (longest time.Duration, err error
 	}
 }
 
-// incompressible returns what makes random values of that size.
+// incompressible returns a generator of random values.
 func incompressible(size int) func() any {
 	var seed [32]byte
 	_, _ = rand.Read(seed[:]) // never fails
@@ -298,42 +308,57 @@ func incompressible(size int) func() any {
 	}
 }
 
-func (b *bench) reportBig(elements int, plain, own bigFigures) {
-	r := &b.report
-	r.section("A big list", fmt.Sprintf(`A list of %s elements of %d random bytes. LIndex and LRange, of 100 elements, look into
-its middle; what counts is the server's time, in the mean of 1,000 calls. A stall is the longest time that another client
-waited for the reply to a PING, which it sends every millisecond; it includes whatever else the machine was at, of which
-the stall while nothing happens gives an idea. The longest command is by the server's SLOWLOG. All is done once.`, count(elements), bigSize))
-	t := r.table("", "", "plain list", ours, "shardedlist is faster by")
-	ratio := func(plain, own time.Duration) string { return times(float64(plain) / float64(own)) }
-	t.row("LIndex, server time", micros(plain.index), micros(own.index), ratio(plain.index, own.index))
-	t.row("LRange, server time", micros(plain.slice), micros(own.slice), ratio(plain.slice, own.slice))
-	t.row("keys", count(plain.keys), count(own.keys), "")
+func (r *report) big(b *bigResult) {
+	plain, own := b.Plain, b.Own
+	r.section("A big list", fmt.Sprintf(`The list has %s elements of %d random bytes. LIndex and LRange (100 elements) read from
+its middle; the figure is the server's time per call, the mean of 1,000 calls. A stall is the longest time that another
+client, which sends a PING every millisecond, waits for a reply. Stalls include other activity of the machine: compare with
+the idle row. The longest command is from SLOWLOG. Each measurement runs once. *Ratio* is the plain list's figure divided by
+that of shardedlist.`, count(b.Elements), bigSize))
+	t := r.table("", "", "plain list", ours, "ratio")
+	ratio := func(plain, own time.Duration) float64 { return float64(plain) / float64(own) }
+	t.row("LIndex, server time", micros(plain.Index), micros(own.Index), times(ratio(plain.Index, own.Index)))
+	t.row("LRange, server time", micros(plain.Slice), micros(own.Slice), times(ratio(plain.Slice, own.Slice)))
+	t.row("keys", count(plain.Keys), count(own.Keys), "")
 	stalled := func(when string, plain, own stalls) {
-		t.row("longest stall "+when, millis(plain.seen), millis(own.seen), ratio(plain.seen, own.seen))
-		t.row("longest command "+when, atMost(plain.command), atMost(own.command), "")
+		t.row("longest stall, "+when, millis(plain.Seen), millis(own.Seen), times(ratio(plain.Seen, own.Seen)))
+		t.row("longest command, "+when, atMost(plain.Command), atMost(own.Command), "")
 	}
-	stalled("while nothing happens", plain.idle, own.idle)
+	stalled("idle", plain.Idle, own.Idle)
 	t.row("MIGRATE, key by key", outcome(plain), outcome(own), "")
-	stalled("meanwhile, on either server", plain.moving, own.moving)
-	t.row("Del", millis(plain.remove), millis(own.remove), ratio(plain.remove, own.remove))
-	stalled("meanwhile", plain.removing, own.removing)
-	if plain.moveError != nil {
-		r.note("The plain list could not be moved: `%v`.", plain.moveError)
+	stalled("during MIGRATE, on either server", plain.Moving, own.Moving)
+	t.row("Del", millis(plain.Remove), millis(own.Remove), times(ratio(plain.Remove, own.Remove)))
+	stalled("during Del", plain.Removing, own.Removing)
+	if plain.MoveError != "" {
+		r.note("The plain list cannot be moved: `%s`.", plain.MoveError)
 	}
 
-	index := float64(plain.index) / float64(own.index)
+	size := count(b.Elements) + " elements"
+	compare := func(what string, show func(time.Duration) string, plain, own time.Duration) {
+		r.compare(what+", "+size, "a plain list", show(own)+" against "+show(plain), ratio(plain, own))
+	}
+	compare("Server time of LIndex in the middle", micros, plain.Index, own.Index)
+	compare("Server time of LRange in the middle", micros, plain.Slice, own.Slice)
+	migrate := "Longest stall during MIGRATE"
+	if plain.MoveError != "" {
+		migrate += ", which fails on the plain list"
+	}
+	compare(migrate, millis, plain.Moving.Seen, own.Moving.Seen)
+	compare("Longest stall during Del", millis, plain.Removing.Seen, own.Removing.Seen)
+	compare("Duration of Del", millis, plain.Remove, own.Remove)
+
+	index := ratio(plain.Index, own.Index)
 	r.target("LIndex in the middle of a big list, server time, against a plain list", "≥ 100×", times(index), index >= 100)
 	bound := 2 * time.Millisecond
-	r.target("Longest stall by Del of a big list", "≤ 2 ms", millis(own.removing.seen), own.removing.seen <= bound)
-	r.target("Longest stall by migration of a big list", "≤ 2 ms", millis(own.moving.seen), own.moving.seen <= bound)
+	r.target("Longest stall during Del of a big list", "≤ 2 ms", millis(own.Removing.Seen), own.Removing.Seen <= bound)
+	r.target("Longest stall during MIGRATE of a big list", "≤ 2 ms", millis(own.Moving.Seen), own.Moving.Seen <= bound)
 }
 
 func outcome(f bigFigures) string {
-	if f.moveError != nil {
-		return millis(f.move) + ", then fails"
+	if f.MoveError != "" {
+		return millis(f.Move) + ", then fails"
 	}
-	return millis(f.move)
+	return millis(f.Move)
 }
 
 func atMost(command time.Duration) string {

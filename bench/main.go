@@ -1,6 +1,11 @@
-// Command bench measures shardedlist beside its peers, on a redis-server that it starts, and writes docs/benchmarks.md:
+// Command bench measures shardedlist and its peers on a redis-server that it starts. It stores the figures in results.json
+// and writes docs/benchmarks.md:
 //
 //	cd bench && go run .
+//
+// This writes the page again from the stored figures:
+//
+//	go run . -from results.json
 package main
 
 import (
@@ -16,15 +21,14 @@ import (
 
 // bench is one run of the benchmark.
 type bench struct {
-	server *server
-	short  bool
-	runs   int
-	only   *regexp.Regexp
-	path   string // of redis-server
-	report report
+	server  *server
+	short   bool
+	runs    int
+	path    string // of redis-server
+	results results
 }
 
-// sections are what is measured, in the order of the report.
+// sections are the measurements.
 var sections = []struct {
 	name    string
 	measure func(*bench, context.Context) error
@@ -50,11 +54,13 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	short := flags.Bool("short", false, "small lists and short measurements: it shows that all works, the figures are rough")
+	short := flags.Bool("short", false, "small lists and short measurements; the figures are rough")
 	only := flags.String("only", "", "measure only the sections whose `names` match this regular expression")
-	runs := flags.Int("runs", 3, "how often each figure is measured; the median counts")
-	path := flags.String("redis-server", "redis-server", "the `program` to measure on")
-	out := flags.String("o", "../docs", "the `directory` that gets benchmarks.md and the plots")
+	runs := flags.Int("runs", 3, "`number` of measurements of each figure; the median counts")
+	path := flags.String("redis-server", "redis-server", "the server `program`")
+	out := flags.String("o", "../docs", "the `directory` for benchmarks.md and the plots")
+	data := flags.String("data", "results.json", "the `file` to store the figures in")
+	from := flags.String("from", "", "measure nothing and write the report of the figures in this `file`")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -65,9 +71,27 @@ func run(ctx context.Context, args []string) error {
 	if *runs < 1 {
 		return fmt.Errorf("%d runs", *runs)
 	}
+	if *from != "" {
+		stored, err := loadResults(*from)
+		if err != nil {
+			return err
+		}
+		return newReport(stored).write(*out)
+	}
 
-	b := &bench{short: *short, runs: *runs, only: matching, path: *path}
-	b.report.command = command(args)
+	b := &bench{short: *short, runs: *runs, path: *path}
+	if err := b.measure(ctx, matching); err != nil {
+		return err
+	}
+	b.results.Command = command(args)
+	if err := b.results.save(*data); err != nil {
+		return err
+	}
+	return newReport(b.results).write(*out)
+}
+
+// measure measures the sections whose names match.
+func (b *bench) measure(ctx context.Context, matching *regexp.Regexp) error {
 	if err := b.onServer(ctx, (*bench).describe); err != nil {
 		return err
 	}
@@ -82,10 +106,10 @@ func run(ctx context.Context, args []string) error {
 		}
 		fmt.Fprintln(os.Stderr, time.Since(start).Round(time.Second))
 	}
-	return b.report.write(*out)
+	return nil
 }
 
-// onServer measures on a server of its own: one that has held millions of keys is slower, and its memory in pieces.
+// onServer measures on a new server, because one that has held millions of keys is slower and has fragmented memory.
 func (b *bench) onServer(ctx context.Context, measure func(*bench, context.Context) error) (err error) {
 	if b.server, err = startServer(ctx, b.path); err != nil {
 		return err
@@ -94,7 +118,7 @@ func (b *bench) onServer(ctx context.Context, measure func(*bench, context.Conte
 	return measure(b, ctx)
 }
 
-// tick shows that something is happening.
+// tick shows progress.
 func tick() { fmt.Fprint(os.Stderr, ".") }
 
 // pick returns the first value in a short run, and the second in a full one.

@@ -11,18 +11,19 @@ import (
 	"time"
 )
 
-// figures are what one cell of a table is made of.
+// figures are the result of one measurement.
 type figures struct {
-	ops      float64       // a second
-	p50, p99 time.Duration // of one call
-	cpu      time.Duration // of the server, for one call
-	allocs   float64       // of the client, for one call
+	Ops    float64       `json:"ops_per_second"`
+	P50    time.Duration `json:"p50_ns"` // latency of one call
+	P99    time.Duration `json:"p99_ns"`
+	CPU    time.Duration `json:"server_cpu_ns"` // CPU time of the server per call
+	Allocs float64       `json:"allocs"`        // allocations of the client per call
 }
 
 // errEmpty ends a measurement early: there is nothing left to pop.
 var errEmpty = errors.New("the list is empty")
 
-// load calls do from that many goroutines for that long, and tells how it went.
+// load calls do from that many goroutines for the duration d.
 func load(ctx context.Context, s *server, goroutines int, d time.Duration, do func(context.Context) error) (figures, error) {
 	histograms := make([]histogram, goroutines)
 	var stop atomic.Bool
@@ -71,21 +72,21 @@ func load(ctx context.Context, s *server, goroutines int, d time.Duration, do fu
 	}
 	count := max(all.count, 1)
 	return figures{
-		ops:    float64(all.count) / elapsed.Seconds(),
-		p50:    all.quantile(0.50),
-		p99:    all.quantile(0.99),
-		cpu:    (cpuAfter - cpuBefore) / time.Duration(count),
-		allocs: float64(after.Mallocs-before.Mallocs) / float64(count),
+		Ops:    float64(all.count) / elapsed.Seconds(),
+		P50:    all.quantile(0.50),
+		P99:    all.quantile(0.99),
+		CPU:    (cpuAfter - cpuBefore) / time.Duration(count),
+		Allocs: float64(after.Mallocs-before.Mallocs) / float64(count),
 	}, nil
 }
 
-// histogram counts durations in buckets of 1.6 % of their size, without allocating.
+// histogram counts durations without allocating. A bucket's error is at most 1.6 %.
 type histogram struct {
 	buckets [64 << fineBits]uint32
 	count   int
 }
 
-const fineBits = 5 // buckets between a power of two and the next: 2^fineBits
+const fineBits = 5 // each power of two has 2^fineBits buckets
 
 func (h *histogram) add(d time.Duration) {
 	h.buckets[bucketOf(uint64(max(d, 0)))]++
@@ -127,14 +128,14 @@ func (h *histogram) quantile(q float64) time.Duration {
 	return 0
 }
 
-// median of the runs, figure by figure.
+// median returns the median of each figure over the runs.
 func median(runs []figures) figures {
 	return figures{
-		ops:    middleOf(runs, func(f figures) float64 { return f.ops }),
-		p50:    middleOf(runs, func(f figures) time.Duration { return f.p50 }),
-		p99:    middleOf(runs, func(f figures) time.Duration { return f.p99 }),
-		cpu:    middleOf(runs, func(f figures) time.Duration { return f.cpu }),
-		allocs: middleOf(runs, func(f figures) float64 { return f.allocs }),
+		Ops:    middleOf(runs, func(f figures) float64 { return f.Ops }),
+		P50:    middleOf(runs, func(f figures) time.Duration { return f.P50 }),
+		P99:    middleOf(runs, func(f figures) time.Duration { return f.P99 }),
+		CPU:    middleOf(runs, func(f figures) time.Duration { return f.CPU }),
+		Allocs: middleOf(runs, func(f figures) float64 { return f.Allocs }),
 	}
 }
 
@@ -146,7 +147,7 @@ func middleOf[R any, N ~int64 | ~float64](runs []R, figure func(R) N) N {
 	return quantile(values, 0.5)
 }
 
-// quantile of values, between the two nearest.
+// quantile interpolates linearly between the two nearest values.
 func quantile[N ~int64 | ~float64](values []N, q float64) N {
 	if len(values) == 0 {
 		return 0

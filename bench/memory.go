@@ -8,37 +8,59 @@ import (
 	"github.com/shardedlist/shardedlist"
 )
 
-// memory measures what an element takes on the server.
+// memory measures the server's memory per element.
 func (b *bench) memory(ctx context.Context) error {
 	elements := pick(b, 100_000, 2_000_000)
-	r := &b.report
-	r.section("Memory", fmt.Sprintf(`Growth of the server's used_memory, without its buffers for clients, by a list of %s
-elements, divided by their number.`, count(elements)))
-	t := r.table("", "list", "elements", "bytes an element", "against the plain list")
+	result := &memoryResult{Elements: elements}
 	for _, size := range []int{16, 100} {
-		plain, err := b.bytesPerElement(ctx, elements, size, 0)
-		if err != nil {
-			return err
-		}
-		t.row("plain", fmt.Sprintf("%d bytes", size), fmt.Sprintf("%.2f", plain), "")
-		for _, capacity := range []int{128, 512} {
-			own, err := b.bytesPerElement(ctx, elements, size, capacity)
+		for _, capacity := range []int{0, 128, 512} {
+			bytes, err := b.bytesPerElement(ctx, elements, size, capacity)
 			if err != nil {
 				return err
 			}
-			list := fmt.Sprintf("%s, capacity %d", ours, capacity)
-			t.row(list, fmt.Sprintf("%d bytes", size), fmt.Sprintf("%.2f", own), fmt.Sprintf("%.3f×", own/plain))
-			if size == 100 {
-				what := fmt.Sprintf("Memory of elements of 100 bytes, capacity %d, against a plain list", capacity)
-				r.target(what, "≤ 1.01×", fmt.Sprintf("%.3f×", own/plain), own/plain <= 1.01)
-			}
+			result.Lists = append(result.Lists, memoryFigure{size, capacity, bytes})
 			tick()
 		}
 	}
+	b.results.Memory = result
 	return nil
 }
 
-// bytesPerElement fills a list, a plain one if the capacity is 0.
+type memoryResult struct {
+	Elements int            `json:"elements"`
+	Lists    []memoryFigure `json:"lists"`
+}
+
+type memoryFigure struct {
+	Size     int     `json:"element_bytes"`
+	Capacity int     `json:"capacity,omitempty"` // 0 is a plain list
+	Bytes    float64 `json:"bytes_per_element"`
+}
+
+func (r *report) memory(m *memoryResult) {
+	r.section("Memory", fmt.Sprintf(`Growth of the server's used_memory, client buffers excluded, divided by the length of the
+list: %s elements.`, count(m.Elements)))
+	t := r.table("", "list", "element", "bytes per element", "against the plain list")
+	var plain float64
+	for _, f := range m.Lists {
+		size := fmt.Sprintf("%d bytes", f.Size)
+		if f.Capacity == 0 {
+			plain = f.Bytes
+			t.row("plain", size, fmt.Sprintf("%.2f", f.Bytes), "")
+			continue
+		}
+		ratio := f.Bytes / plain
+		t.row(fmt.Sprintf("%s, capacity %d", ours, f.Capacity), size, fmt.Sprintf("%.2f", f.Bytes), fmt.Sprintf("%.3f×", ratio))
+		r.compare(fmt.Sprintf("Memory per element of %d bytes, capacity %d", f.Size, f.Capacity), "a plain list",
+			fmt.Sprintf("%.2f against %.2f bytes", f.Bytes, plain), 1/ratio)
+		if f.Size == 100 {
+			r.target(fmt.Sprintf("Memory of 100-byte elements, capacity %d, against a plain list", f.Capacity),
+				"≤ 1.01×", fmt.Sprintf("%.3f×", ratio), ratio <= 1.01)
+		}
+	}
+}
+
+// bytesPerElement fills a list and returns its memory per element. Capacity 0 is a plain list.
 func (b *bench) bytesPerElement(ctx context.Context, elements, size, capacity int) (float64, error) {
 	l := list{fill: b.server.fillPlain("plain")}
 	if capacity > 0 {
@@ -64,7 +86,7 @@ func (b *bench) bytesPerElement(ctx context.Context, elements, size, capacity in
 	return (after - before) / float64(elements), err
 }
 
-// used is the memory that the server uses, its buffers for clients excepted.
+// used returns used_memory without the client buffers.
 func (s *server) used(ctx context.Context) (float64, error) {
 	all, err := s.number(ctx, "memory", "used_memory")
 	if err != nil {
@@ -74,7 +96,7 @@ func (s *server) used(ctx context.Context) (float64, error) {
 	return all - buffers, err
 }
 
-// length measures whether an operation costs more on a longer list. The lists take turns.
+// length measures whether operations cost more on longer lists. The lists alternate.
 func (b *bench) length(ctx context.Context) error {
 	lengths := pick(b, []int{1000, 100_000}, []int{1000, 1_000_000, 50_000_000})
 	const size = 16
@@ -117,22 +139,40 @@ func (b *bench) length(ctx context.Context) error {
 		tick()
 	}
 
-	r := &b.report
-	r.section("Cost and length", fmt.Sprintf(`One goroutine pushes and pops elements of %d bytes in turn. Server time for one
-RPush and one LPop, by the length of the list; medians of %d runs.`, size, 2*b.runs))
-	t := r.table("", "client", "elements", "server", "both calls, p50", "against the shortest list")
-	base := map[string]figures{}
+	result := &lengthResult{Runs: 2 * b.runs}
 	for _, c := range columns {
-		f := median(c.runs[1:])
-		if c.length == lengths[0] {
-			base[c.peer] = f
+		result.Lists = append(result.Lists, lengthFigure{c.length, clientResult{c.peer, median(c.runs[1:])}})
+	}
+	b.results.Length = result
+	return nil
+}
+
+type lengthResult struct {
+	Runs  int            `json:"runs"`
+	Lists []lengthFigure `json:"lists"`
+}
+
+type lengthFigure struct {
+	Elements int `json:"elements"`
+	clientResult
+}
+
+func (r *report) length(l *lengthResult) {
+	r.section("Cost by length", fmt.Sprintf(`One goroutine alternately pushes and pops an element of 16 bytes. *Server CPU* is for
+one RPush and one LPop. Medians of %d runs.`, l.Runs))
+	t := r.table("", "client", "elements", "server CPU", "p50 of both calls", "server CPU against the shortest list")
+	shortest := map[string]lengthFigure{}
+	var first, longest lengthFigure
+	for _, f := range l.Lists {
+		if _, found := shortest[f.Client]; !found {
+			shortest[f.Client] = f
 		}
-		ratio := float64(f.cpu) / float64(base[c.peer].cpu)
-		t.row(c.peer, count(c.length), micros(f.cpu), micros(f.p50), times(ratio))
-		if c.peer == ours && c.length == lengths[len(lengths)-1] {
-			what := fmt.Sprintf("Server time of a push and a pop, at %s elements against %s", count(c.length), count(lengths[0]))
-			r.target(what, "≤ 1.1×", times(ratio), ratio <= 1.1)
+		t.row(f.Client, count(f.Elements), micros(f.CPU), micros(f.P50), times(float64(f.CPU)/float64(shortest[f.Client].CPU)))
+		if f.Client == ours {
+			first, longest = shortest[ours], f
 		}
 	}
-	return nil
+	ratio := float64(longest.CPU) / float64(first.CPU)
+	r.target(fmt.Sprintf("Server CPU of a push and a pop, %s elements against %s", count(longest.Elements), count(first.Elements)),
+		"≤ 1.1×", times(ratio), ratio <= 1.1)
 }

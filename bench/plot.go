@@ -3,81 +3,105 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"image/color"
+	"math"
 	"strings"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 )
 
-// plotSize is the size of value that the plots show.
+// plotSize is the value size that the plots show.
 const plotSize = 100
 
-var plotColors = []color.Color{
-	color.RGBA{0xd6, 0x27, 0x28, 0xff},
-	color.RGBA{0x1f, 0x77, 0xb4, 0xff},
-	color.RGBA{0x2c, 0xa0, 0x2c, 0xff},
-	color.RGBA{0x94, 0x67, 0xbd, 0xff},
+// A plot is an SVG with a white background, so that it reads the same in light and dark themes. Both axes are logarithmic.
+const (
+	plotWidth, plotHeight = 800, 420
+	plotLeft, plotRight   = 108, 580 // of the area with the lines; the legend stands right of it
+	plotTop, plotBottom   = 56, 352
+)
+
+var plotColors = []string{"#d62728", "#1f77b4", "#2ca02c", "#9467bd"}
+
+func (r *report) throughputPlot(op string, t throughputs) {
+	title := fmt.Sprintf("%s, %d-byte values", op, plotSize)
+	r.plot("bench-"+strings.ToLower(op)+".svg", title+": operations per second by number of goroutines", drawThroughput(title, op, t))
 }
 
-// plotThroughput draws one plot for each operation.
-func (r *report) plotThroughput(m throughputs, peers []peer) {
-	for _, op := range singleOps {
-		title := fmt.Sprintf("%s of %d bytes", op, plotSize)
-		svg, err := drawThroughput(title, op, m, peers)
-		if err != nil {
-			panic(err) // the plot holds nothing that was not made here
-		}
-		r.plot("bench-"+strings.ToLower(op)+".svg", title+", operations a second by goroutines", svg)
-	}
-}
-
-func drawThroughput(title, op string, m throughputs, peers []peer) ([]byte, error) {
-	p := plot.New()
-	p.Title.Text = title
-	p.X.Label.Text, p.Y.Label.Text = "goroutines", "operations a second"
-	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
-	p.Y.Tick.Marker = plot.ConstantTicks(roundTicks())
-	var ticks []plot.Tick
-	for _, goroutines := range goroutineCounts {
-		ticks = append(ticks, plot.Tick{Value: float64(goroutines), Label: fmt.Sprint(goroutines)})
-	}
-	p.X.Tick.Marker = plot.ConstantTicks(ticks)
-	p.Legend.Top, p.Legend.Left, p.Legend.XOffs = true, true, vg.Centimeter/2
-	p.Add(plotter.NewGrid())
-	for i, peer := range peers {
-		var points plotter.XYs
+func drawThroughput(title, op string, t throughputs) []byte {
+	low, high := math.Inf(1), 0.0
+	for _, client := range t.clients() {
 		for _, goroutines := range goroutineCounts {
-			ops := m[cell{op, plotSize, goroutines}][peer.name].ops
-			points = append(points, plotter.XY{X: float64(goroutines), Y: max(ops, 1)})
+			ops := max(t.of(op, plotSize, goroutines, client).Ops, 1)
+			low, high = min(low, ops), max(high, ops)
 		}
-		line, dots, err := plotter.NewLinePoints(points)
-		if err != nil {
-			return nil, err
-		}
-		line.Color, dots.Color = plotColors[i], plotColors[i]
-		line.Width, dots.Shape = vg.Points(1.5), draw.CircleGlyph{}
-		p.Add(line, dots)
-		p.Legend.Add(peer.name, line, dots)
 	}
-	p.X.Max = 640 // room for the last label
-	writer, err := p.WriterTo(16*vg.Centimeter, 10*vg.Centimeter, "svg")
-	if err != nil {
-		return nil, err
-	}
+	ticks := roundTicks(low, high)
+	x := logScale(float64(goroutineCounts[0]), float64(goroutineCounts[len(goroutineCounts)-1]), plotLeft+16, plotRight-16)
+	y := logScale(float64(ticks[0]), float64(ticks[len(ticks)-1]), plotBottom, plotTop)
+
 	var svg bytes.Buffer
-	_, err = writer.WriteTo(&svg)
-	return svg.Bytes(), err
+	add := func(format string, args ...any) { fmt.Fprintf(&svg, format+"\n", args...) }
+	add(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d"`+
+		` font-family="Helvetica, Arial, sans-serif" font-size="14" fill="#24292f">`, plotWidth, plotHeight)
+	add(`<title>%s: operations per second by number of goroutines</title>`, title)
+	add(`<rect width="%d" height="%d" rx="6" fill="#ffffff"/>`, plotWidth, plotHeight)
+	add(`<text x="%d" y="32" font-size="17" font-weight="bold">%s</text>`, plotLeft, title)
+	for _, tick := range ticks {
+		at := y(float64(tick))
+		add(`<path d="M%d %.1fH%d" stroke="#d8dee4"/>`, plotLeft, at, plotRight)
+		add(`<text x="%d" y="%.1f" text-anchor="end">%s</text>`, plotLeft-10, at+5, count(tick))
+	}
+	for _, goroutines := range goroutineCounts {
+		at := x(float64(goroutines))
+		add(`<path d="M%.1f %dv6" stroke="#57606a"/>`, at, plotBottom)
+		add(`<text x="%.1f" y="%d" text-anchor="middle">%d</text>`, at, plotBottom+24, goroutines)
+	}
+	add(`<path d="M%d %dV%dH%d" fill="none" stroke="#57606a"/>`, plotLeft, plotTop, plotBottom, plotRight)
+	add(`<text x="%d" y="%d" text-anchor="middle">goroutines (log scale)</text>`, (plotLeft+plotRight)/2, plotBottom+52)
+	add(`<text transform="translate(20 %d) rotate(-90)" text-anchor="middle">operations per second (log scale)</text>`,
+		(plotTop+plotBottom)/2)
+	for i, client := range t.clients() {
+		color, points := plotColors[i%len(plotColors)], []string{}
+		for _, goroutines := range goroutineCounts {
+			ops := max(t.of(op, plotSize, goroutines, client).Ops, 1)
+			points = append(points, fmt.Sprintf("%.1f,%.1f", x(float64(goroutines)), y(ops)))
+		}
+		legend := plotTop + 16 + 28*i
+		add(`<g stroke="%s" fill="%[1]s">`, color)
+		add(`<polyline points="%s" fill="none" stroke-width="2.5"/>`, strings.Join(points, " "))
+		for _, point := range points {
+			cx, cy, _ := strings.Cut(point, ",")
+			add(`<circle cx="%s" cy="%s" r="4"/>`, cx, cy)
+		}
+		add(`<path d="M%d %dh28" stroke-width="2.5"/><circle cx="%d" cy="%d" r="4"/>`,
+			plotRight+16, legend, plotRight+30, legend)
+		add(`</g>`)
+		add(`<text x="%d" y="%d">%s</text>`, plotRight+52, legend+5, client)
+	}
+	add(`</svg>`)
+	return svg.Bytes()
 }
 
-// roundTicks are 1, 2 and 5 and their multiples by powers of ten.
-func roundTicks() (ticks []plot.Tick) {
-	for decade := 100; decade <= 10_000_000; decade *= 10 {
+// logScale maps low to from and high to to.
+func logScale(low, high, from, to float64) func(float64) float64 {
+	return func(v float64) float64 {
+		return from + (to-from)*(math.Log(v)-math.Log(low))/(math.Log(high)-math.Log(low))
+	}
+}
+
+// roundTicks returns the numbers 1, 2 and 5 times a power of ten that enclose the range from low to high.
+func roundTicks(low, high float64) (ticks []int) {
+	var last int
+	for decade := 1; ; decade *= 10 {
 		for _, n := range []int{decade, 2 * decade, 5 * decade} {
-			ticks = append(ticks, plot.Tick{Value: float64(n), Label: count(n)})
+			switch {
+			case float64(n) <= low:
+				last = n
+				continue
+			case len(ticks) == 0:
+				ticks = append(ticks, max(last, 1))
+			}
+			ticks = append(ticks, n)
+			if float64(n) >= high {
+				return ticks
+			}
 		}
 	}
-	return ticks
 }

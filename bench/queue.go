@@ -25,13 +25,13 @@ const (
 type broker struct {
 	name    string
 	produce func(ctx context.Context, payload string) error
-	// consume starts the consumers, which call got for each element. The function that it returns ends them, after all that
-	// was produced has been got.
+	// consume starts the consumers, which call got for each element. The function that it returns stops them; by then all
+	// elements have arrived.
 	consume func(ctx context.Context, got func()) (stop func() error, err error)
 	close   func()
 }
 
-// queue measures elements on their way from producers to consumers that block while there are none.
+// queue measures the throughput from producers to blocking consumers.
 func (b *bench) queue(ctx context.Context) error {
 	brokers := []func(*server, string) (*broker, error){
 		shardedBroker, goRedisBroker, rueidisBroker, asynqBroker, rmqBroker,
@@ -45,7 +45,7 @@ func (b *bench) queue(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			f, err := b.move(ctx, broker)
+			f, err := b.move(ctx, broker, pick(b, 200*time.Millisecond, 2*time.Second))
 			broker.close()
 			if err != nil {
 				return fmt.Errorf("%s: %w", broker.name, err)
@@ -61,29 +61,36 @@ func (b *bench) queue(ctx context.Context) error {
 		}
 	}
 
-	r := &b.report
-	r.section("Producers to blocking consumers", fmt.Sprintf(`%d goroutines produce elements of %d bytes for a time, one a
-call, and %[1]d goroutines consume them, from the beginning. The clock stops when the last one has arrived. asynq and rmq
-do more for it: they know which elements are being worked on, and asynq keeps a record of each task. They are polled every
-millisecond, which is more often than by default.`, queueWorkers, queueSize))
-	t := r.table("", "client", "elements/s", "server", "allocs", "shardedlist is")
-	mine := median(runs[ours])
 	for _, name := range names {
-		f, ratio := median(runs[name]), ""
-		if name != ours {
-			ratio = times(mine.ops / f.ops)
-		}
-		t.row(name, count(f.ops), micros(f.cpu), fmt.Sprintf("%.1f", f.allocs), ratio)
-	}
-	for _, name := range []string{"go-redis", "rueidis"} {
-		ratio := mine.ops / median(runs[name]).ops
-		r.target("End to end, against RPUSH and BLPOP with "+name, "≥ 5×", times(ratio), ratio >= 5)
+		b.results.Queue = append(b.results.Queue, clientResult{name, median(runs[name])})
 	}
 	return nil
 }
 
-// move sends elements through the broker until the time is up and all have arrived.
-func (b *bench) move(ctx context.Context, broker *broker) (figures, error) {
+func (r *report) queue(clients []clientResult) {
+	r.section("Producers to blocking consumers", fmt.Sprintf(`%d producers push values of %d bytes for two seconds, one per
+call. %[1]d consumers block and pop from the start. The measurement ends when the last value has arrived. asynq and rmq do
+more per element: both track the elements in work, and asynq stores a record of each task. They poll every millisecond, more
+often than by default. *Ratio* is the throughput of shardedlist divided by that of the client.`, queueWorkers, queueSize))
+	t := r.table("", "client", "elements/s", "server CPU", "allocs", "ratio")
+	own := clients[0]
+	for _, c := range clients {
+		ratio := ""
+		if c.Client != ours {
+			ratio = times(own.Ops / c.Ops)
+			r.compare(fmt.Sprintf("Producers to consumers, %d to %[1]d", queueWorkers), c.Client,
+				count(own.Ops)+" against "+count(c.Ops)+" per second", own.Ops/c.Ops)
+		}
+		t.row(c.Client, count(c.Ops), micros(c.CPU), fmt.Sprintf("%.1f", c.Allocs), ratio)
+		if c.Client == "go-redis" || c.Client == "rueidis" {
+			got := own.Ops / c.Ops
+			r.target("Producers to consumers, against RPUSH and BLPOP with "+c.Client, "≥ 5×", times(got), got >= 5)
+		}
+	}
+}
+
+// move sends elements through the broker for the duration d and waits until all have arrived.
+func (b *bench) move(ctx context.Context, broker *broker, d time.Duration) (figures, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	var produced, got atomic.Int64
@@ -100,7 +107,7 @@ func (b *bench) move(ctx context.Context, broker *broker) (figures, error) {
 		}
 		return err
 	}
-	f, err := load(ctx, b.server, queueWorkers, pick(b, 200*time.Millisecond, 2*time.Second), produce)
+	f, err := load(ctx, b.server, queueWorkers, d, produce)
 	if err != nil {
 		return f, errors.Join(err, stop())
 	}
@@ -120,15 +127,15 @@ func (b *bench) move(ctx context.Context, broker *broker) (figures, error) {
 	if err := stop(); err != nil {
 		return f, err
 	}
-	f.ops = float64(total) / elapsed.Seconds()
-	f.cpu += (after - cpu) / time.Duration(max(total, 1))
+	f.Ops = float64(total) / elapsed.Seconds()
+	f.CPU += (after - cpu) / time.Duration(max(total, 1))
 	return f, ctx.Err()
 }
 
-// endOfQueue is a payload that ends the consumer that gets it.
+// endOfQueue stops the consumer that receives it.
 const endOfQueue = "end"
 
-// consumers runs goroutines that pop until each has got its end.
+// consumers starts goroutines that pop until they receive endOfQueue.
 func consumers(pop func() (string, error), end func() error, got func()) (stop func() error) {
 	var group sync.WaitGroup
 	var failure atomic.Pointer[error]
@@ -249,7 +256,7 @@ func asynqBroker(s *server, key string) (*broker, error) {
 }
 
 func rmqBroker(s *server, key string) (*broker, error) {
-	log.SetOutput(io.Discard) // it reports its heartbeat's end there
+	log.SetOutput(io.Discard) // rmq logs the end of its heartbeat
 	rdb := s.client(poolSize(2 * queueWorkers))
 	connection, err := rmq.OpenConnectionWithRedisClient("bench", redis.Cmdable(rdb), nil)
 	if err != nil {

@@ -2,32 +2,26 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
-	"runtime"
-	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
-// report is docs/benchmarks.md in the making, and the plots that it shows.
+// report is docs/benchmarks.md and its plots.
 type report struct {
-	command  string
-	versions []string // "name version"
-	machine  string
-	short    bool
-	runs     int
-
-	blocks  []block
-	targets []target
-	plots   map[string][]byte // by file name
+	results     results
+	blocks      []block
+	comparisons []comparison
+	targets     []target
+	plots       map[string][]byte // by file name
 }
 
-// block is a piece of the report: text, or a table.
+// block is a part of the report: a paragraph or a table.
 type block interface{ render(*bytes.Buffer) }
 
 type paragraph string
@@ -38,14 +32,50 @@ type table struct {
 	rows  [][]string
 }
 
-// target is what the library promises, and what was measured.
+// comparison is a row of the summary. With ratios above 1 we are ahead, below 1 behind; all of a row are on the same side.
+type comparison struct {
+	what, against, figures string
+	ratios                 []float64
+}
+
+// target is a goal of the maintainers.
 type target struct {
 	what, want, got string
-	reached         bool
+	met             bool
+}
+
+// newReport makes the report of the sections that the results have.
+func newReport(from results) *report {
+	r := &report{results: from, plots: map[string][]byte{}}
+	if from.Throughput != nil {
+		r.throughput(from.Throughput)
+	}
+	if from.Queue != nil {
+		r.queue(from.Queue)
+	}
+	if from.Wakeup != nil {
+		r.wakeup(from.Wakeup)
+	}
+	if from.Blocked != nil {
+		r.blocked(from.Blocked)
+	}
+	if from.Big != nil {
+		r.big(from.Big)
+	}
+	if from.Memory != nil {
+		r.memory(from.Memory)
+	}
+	if from.Length != nil {
+		r.length(from.Length)
+	}
+	if from.Book != nil {
+		r.book(from.Book)
+	}
+	return r
 }
 
 func (r *report) section(title, text string) {
-	r.blocks = append(r.blocks, paragraph("## "+title), paragraph(text))
+	r.blocks = append(r.blocks, paragraph("## "+title), paragraph(wrap(text)))
 }
 
 func (r *report) note(format string, args ...any) {
@@ -59,15 +89,19 @@ func (r *report) table(title string, head ...string) *table {
 }
 
 func (r *report) plot(name, title string, svg []byte) {
-	if r.plots == nil {
-		r.plots = map[string][]byte{}
-	}
 	r.plots[name] = svg
 	r.note("![%s](%s)", title, name)
 }
 
-func (r *report) target(what, want, got string, reached bool) {
-	r.targets = append(r.targets, target{what, want, got, reached})
+// compare adds a row to the summary. figures are what the ratio is made of, or empty.
+func (r *report) compare(what, against, figures string, ratios ...float64) {
+	if len(ratios) > 0 {
+		r.comparisons = append(r.comparisons, comparison{what, against, figures, ratios})
+	}
+}
+
+func (r *report) target(what, want, got string, met bool) {
+	r.targets = append(r.targets, target{what, want, got, met})
 }
 
 func (t *table) row(cells ...any) {
@@ -76,58 +110,6 @@ func (t *table) row(cells ...any) {
 		row[i] = fmt.Sprint(c)
 	}
 	t.rows = append(t.rows, row)
-}
-
-// describe notes the machine and the versions of all that takes part.
-func (b *bench) describe(ctx context.Context) error {
-	r := &b.report
-	r.short, r.runs = b.short, b.runs
-	r.machine = fmt.Sprintf("%s, %d cores, %s/%s", processor(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
-	info, err := b.server.info(ctx, "server")
-	if err != nil {
-		return err
-	}
-	version := info["redis_version"]
-	if valkey := info["valkey_version"]; valkey != "" {
-		version = valkey + " (Valkey)"
-	}
-	r.versions = []string{"Redis " + version, strings.Replace(runtime.Version(), "go", "Go ", 1)}
-	if build, ok := debug.ReadBuildInfo(); ok {
-		for _, module := range build.Deps {
-			if peerModule.MatchString(module.Path) {
-				r.versions = append(r.versions, module.Path+" "+module.Version)
-			}
-		}
-	}
-	return nil
-}
-
-var peerModule = regexp.MustCompile(`/(go-redis/v9|rueidis|asynq|rmq/v5)$`)
-
-func processor() string {
-	text, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(text)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown processor"
-}
-
-// command is how this run can be repeated. Where files are on this machine is nobody's business.
-func command(args []string) string {
-	shown := []string{"cd bench && go run ."}
-	for i := 0; i < len(args); i++ {
-		name, _, joined := strings.Cut(args[i], "=")
-		if name := strings.TrimLeft(name, "-"); name == "o" || name == "redis-server" {
-			if !joined {
-				i++
-			}
-			continue
-		}
-		shown = append(shown, args[i])
-	}
-	return strings.Join(shown, " ")
 }
 
 func (r *report) write(dir string) error {
@@ -144,27 +126,97 @@ func (r *report) write(dir string) error {
 
 func (r *report) render() []byte {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "# Benchmarks\n\nWritten by the program in `bench/`:\n\n    %s\n\n", r.command)
-	fmt.Fprintf(&out, "- Machine: %s. Clients and server share it, over loopback.\n", r.machine)
-	fmt.Fprintf(&out, "- Versions: %s\n", strings.Join(r.versions, ", "))
-	fmt.Fprintf(&out, "- Each figure is the median of its runs, where nothing else is said. Runs: %d.\n", r.runs)
-	if r.short {
+	out.WriteString("# Benchmarks\n\n")
+	if len(r.comparisons) > 0 {
+		r.renderSummary(&out)
+	}
+	out.WriteString("## Setup\n\n")
+	fmt.Fprintf(&out, "The program in `bench/` measures all figures and writes this page:\n\n    %s\n\n", r.results.Command)
+	fmt.Fprintf(&out, "- Machine: %s. Clients and server share it and connect over loopback.\n", r.results.Machine)
+	fmt.Fprintf(&out, "- Versions: %s\n", strings.Join(r.results.Versions, ", "))
+	fmt.Fprintf(&out, "- Figures are medians of %d runs, unless the section says otherwise.\n", r.results.Runs)
+	if r.results.Short {
 		out.WriteString("- **A short run**: small lists and short measurements. The figures are rough.\n")
 	}
 	out.WriteString("\n")
-	if len(r.targets) > 0 {
-		out.WriteString("## Targets\n\n")
-		t := &table{head: []string{"what", "target", "measured", ""}}
-		for _, g := range r.targets {
-			t.row(g.what, g.want, g.got, map[bool]string{true: "reached", false: "**missed**"}[g.reached])
-		}
-		t.render(&out)
-		out.WriteString("Where values of several sizes are measured, the worst of them counts.\n\n")
-	}
 	for _, b := range r.blocks {
 		b.render(&out)
 	}
+	r.renderTargets(&out)
 	return append(bytes.TrimRight(out.Bytes(), "\n"), '\n')
+}
+
+// renderSummary lists where shardedlist is ahead and where it is behind.
+func (r *report) renderSummary(out *bytes.Buffer) {
+	head := []string{"figure", "compared with", "factor"}
+	ahead, behind := &table{head: head}, &table{head: head}
+	for _, c := range r.comparisons {
+		t, ratios := ahead, slices.Clone(c.ratios)
+		if ratios[0] < 1 {
+			t = behind
+			for i := range ratios {
+				ratios[i] = 1 / ratios[i]
+			}
+		}
+		by := factors(ratios)
+		if c.figures != "" {
+			by += " (" + c.figures + ")"
+		}
+		t.row(c.what, c.against, by)
+	}
+	paragraph(wrap(`shardedlist is compared with Go clients on a plain Redis list and with two queue libraries. A factor of 2 means twice the throughput, or
+half the time, memory or connections. A range covers the operations of the row and its value sizes: 16, 100 and 1,024
+bytes, unless it names them. In parentheses: shardedlist against the other.`)).render(out)
+	for _, side := range []struct {
+		title string
+		rows  *table
+	}{{"Ahead", ahead}, {"Behind", behind}} {
+		if len(side.rows.rows) > 0 {
+			fmt.Fprintf(out, "## %s\n\n", side.title)
+			side.rows.render(out)
+		}
+	}
+}
+
+// wrap breaks the text into lines of up to 100 characters.
+func wrap(text string) string {
+	var out strings.Builder
+	column := 0
+	for _, word := range strings.Fields(text) {
+		switch width := utf8.RuneCountInString(word); {
+		case column == 0:
+			column = width
+		case column+1+width > 100:
+			out.WriteByte('\n')
+			column = width
+		default:
+			out.WriteByte(' ')
+			column += 1 + width
+		}
+		out.WriteString(word)
+	}
+	return out.String()
+}
+
+// factors returns "1.25", or "1.25–2.72" for the lowest and the highest of several.
+func factors(ratios []float64) string {
+	low, high := factor(slices.Min(ratios)), factor(slices.Max(ratios))
+	if low == high {
+		return low
+	}
+	return low + "–" + high
+}
+
+func (r *report) renderTargets(out *bytes.Buffer) {
+	if len(r.targets) == 0 {
+		return
+	}
+	out.WriteString("## Targets\n\nGoals for the maintainers. With several value sizes, the worst one counts.\n\n")
+	t := &table{head: []string{"figure", "target", "measured", ""}}
+	for _, g := range r.targets {
+		t.row(g.what, g.want, g.got, map[bool]string{true: "met", false: "missed"}[g.met])
+	}
+	t.render(out)
 }
 
 func (p paragraph) render(out *bytes.Buffer) { fmt.Fprintf(out, "%s\n\n", string(p)) }
@@ -181,7 +233,7 @@ func (t *table) render(out *bytes.Buffer) {
 	out.WriteString("\n")
 }
 
-// How figures are written.
+// The formats of figures.
 
 func count[N int | float64](n N) string {
 	digits := fmt.Sprintf("%.0f", math.Round(float64(n)))
@@ -189,6 +241,14 @@ func count[N int | float64](n N) string {
 		digits = digits[:at] + "," + digits[at:]
 	}
 	return digits
+}
+
+// callers returns "64 goroutines", say.
+func callers(goroutines int) string {
+	if goroutines == 1 {
+		return "1 goroutine"
+	}
+	return count(goroutines) + " goroutines"
 }
 
 func micros(d time.Duration) string {
@@ -211,11 +271,18 @@ func millis(d time.Duration) string {
 }
 
 func times(ratio float64) string {
+	if s := factor(ratio); s != "–" {
+		return s + "×"
+	}
+	return "–"
+}
+
+func factor(ratio float64) string {
 	switch {
 	case math.IsNaN(ratio) || math.IsInf(ratio, 0):
 		return "–"
 	case ratio >= 10:
-		return count(ratio) + "×"
+		return count(ratio)
 	}
-	return fmt.Sprintf("%.2f×", ratio)
+	return fmt.Sprintf("%.2f", ratio)
 }

@@ -18,7 +18,7 @@ type blocker struct {
 	popDB *redis.Client
 }
 
-// blockers are those to compare, and what closes their clients.
+// blockers returns the lists to compare and a function that closes their clients.
 func (b *bench) blockers(key string, connections int) (blockers []blocker, stop func()) {
 	pusher, ownPopper := b.server.client(), b.server.client()
 	popper := b.server.client(poolSize(connections))
@@ -47,7 +47,7 @@ func (b *bench) blockers(key string, connections int) (blockers []blocker, stop 
 	}, stop
 }
 
-// untilBlocked waits until the server has that many blocked clients.
+// untilBlocked waits until the server reports that many blocked clients.
 func (s *server) untilBlocked(ctx context.Context, clients int) error {
 	for {
 		blocked, err := s.number(ctx, "clients", "blocked_clients")
@@ -57,7 +57,7 @@ func (s *server) untilBlocked(ctx context.Context, clients int) error {
 	}
 }
 
-// wakeup measures the time from the call of a push to the return of the pop that was blocked. The peers take turns.
+// wakeup measures the time from the call of a push to the return of the blocked pop. The clients alternate.
 func (b *bench) wakeup(ctx context.Context) error {
 	blockers, stop := b.blockers("wakeup", 1)
 	defer stop()
@@ -73,20 +73,38 @@ func (b *bench) wakeup(ctx context.Context) error {
 		}
 		tick()
 	}
-	r := &b.report
-	r.section("Waking a blocked consumer", fmt.Sprintf(`One client is blocked, as the server says; another pushes 100 bytes.
-Measured is the time from the call of RPush to the return of BLPop, %s times.`, count(rounds)))
-	t := r.table("", "client", "p50", "p99", "p50, against go-redis")
-	plain := quantile(latencies["go-redis"], 0.5)
+	result := &wakeupResult{Rounds: rounds}
 	for _, p := range blockers {
 		p50, p99 := quantile(latencies[p.name], 0.5), quantile(latencies[p.name], 0.99)
-		ratio := float64(p50) / float64(plain)
-		t.row(p.name, micros(p50), micros(p99), times(ratio))
-		if p.name == ours {
-			r.target("Wake-up of a blocked consumer, p50, against BLPOP", "≤ 1.1×", times(ratio), ratio <= 1.1)
-		}
+		result.Clients = append(result.Clients, wakeupLatency{p.name, p50, p99})
 	}
+	b.results.Wakeup = result
 	return nil
+}
+
+type wakeupResult struct {
+	Rounds  int             `json:"rounds"`
+	Clients []wakeupLatency `json:"clients"`
+}
+
+type wakeupLatency struct {
+	Client string        `json:"client"`
+	P50    time.Duration `json:"p50_ns"`
+	P99    time.Duration `json:"p99_ns"`
+}
+
+func (r *report) wakeup(w *wakeupResult) {
+	r.section("Wake-up of a blocked consumer", fmt.Sprintf(`One client blocks; when the server reports it as blocked, another
+pushes one value of 100 bytes. The latency is from the call of RPush to the return of BLPop, over %s wake-ups.`,
+		count(w.Rounds)))
+	t := r.table("", "client", "p50", "p99", "p50 against go-redis")
+	own, plain := w.Clients[0], w.Clients[1]
+	for _, c := range w.Clients {
+		t.row(c.Client, micros(c.P50), micros(c.P99), times(float64(c.P50)/float64(plain.P50)))
+	}
+	ratio := float64(own.P50) / float64(plain.P50)
+	r.compare("Wake-up of a blocked consumer, p50", "go-redis", micros(own.P50)+" against "+micros(plain.P50), 1/ratio)
+	r.target("Wake-up of a blocked consumer, p50, against BLPOP", "≤ 1.1×", times(ratio), ratio <= 1.1)
 }
 
 func (b *bench) wakeUps(ctx context.Context, p blocker, turns int) ([]time.Duration, error) {
@@ -126,10 +144,7 @@ func (b *bench) wakeUps(ctx context.Context, p blocker, turns int) ([]time.Durat
 // blocked measures many goroutines that are blocked in BLPop at once.
 func (b *bench) blocked(ctx context.Context) error {
 	goroutines := pick(b, 1000, 10000)
-	r := &b.report
-	r.section("Many blocked consumers", fmt.Sprintf(`%s goroutines are blocked in BLPop on one list. Then one RPush brings an
-element for each.`, count(goroutines)))
-	t := r.table("", "client", "connections", "until all are served")
+	result := &blockedResult{Goroutines: goroutines}
 	blockers, stop := b.blockers("blocked", goroutines)
 	defer stop()
 	for _, p := range blockers {
@@ -137,14 +152,39 @@ element for each.`, count(goroutines)))
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
-		t.row(p.name, count(connections), millis(served))
-		if p.name == ours {
-			what := fmt.Sprintf("Connections of %s goroutines blocked in BLPop", count(goroutines))
-			r.target(what, "≤ 2", count(connections), connections <= 2)
-		}
+		result.Clients = append(result.Clients, blockedClient{p.name, connections, served})
 		tick()
 	}
+	b.results.Blocked = result
 	return nil
+}
+
+type blockedResult struct {
+	Goroutines int             `json:"goroutines"`
+	Clients    []blockedClient `json:"clients"`
+}
+
+type blockedClient struct {
+	Client      string        `json:"client"`
+	Connections int           `json:"connections"`
+	Served      time.Duration `json:"served_ns"`
+}
+
+func (r *report) blocked(b *blockedResult) {
+	goroutines := count(b.Goroutines)
+	r.section("Many blocked consumers", fmt.Sprintf(`%s goroutines block in BLPop on one list. Then one RPush pushes %[1]s
+values.`, goroutines))
+	t := r.table("", "client", "connections", "until all are served")
+	own, plain := b.Clients[0], b.Clients[1]
+	for _, c := range b.Clients {
+		t.row(c.Client, count(c.Connections), millis(c.Served))
+	}
+	r.compare("Connections of "+goroutines+" blocked consumers", "go-redis",
+		count(own.Connections)+" against "+count(plain.Connections), float64(plain.Connections)/float64(own.Connections))
+	r.compare("Time to serve "+goroutines+" blocked consumers", "go-redis",
+		millis(own.Served)+" against "+millis(plain.Served), float64(plain.Served)/float64(own.Served))
+	r.target(fmt.Sprintf("Connections of %s goroutines blocked in BLPop", goroutines), "≤ 2", count(own.Connections),
+		own.Connections <= 2)
 }
 
 func (b *bench) blockMany(ctx context.Context, p blocker, goroutines int) (connections int, served time.Duration, err error) {
@@ -159,7 +199,7 @@ func (b *bench) blockMany(ctx context.Context, p blocker, goroutines int) (conne
 			}
 		})
 	}
-	// Those of ours wait on one connection, and that they do only they know.
+	// Our callers share one connection, so the server reports one blocked client.
 	blocked := goroutines
 	if p.name == ours {
 		blocked = 1
