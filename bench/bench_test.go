@@ -61,6 +61,15 @@ func TestPageIsUpToDate(t *testing.T) {
 	}
 }
 
+func TestCoreSections(t *testing.T) {
+	requireRedis(t)
+	for _, section := range coreSections {
+		if err := run(t.Context(), []string{"-core", section.name, "-d", "20ms"}); err != nil {
+			t.Errorf("%s: %v", section.name, err)
+		}
+	}
+}
+
 func TestSummarySplitsAtOne(t *testing.T) {
 	r := &report{}
 	r.compareCells("%s", "peer", func(op string, size int) float64 {

@@ -6,6 +6,8 @@
 // This writes the page again from the stored figures:
 //
 //	go run . -from results.json
+//
+// Command compare in this module compares two versions of the library.
 package main
 
 import (
@@ -61,6 +63,8 @@ func run(ctx context.Context, args []string) error {
 	out := flags.String("o", "../docs", "the `directory` for benchmarks.md and the plots")
 	data := flags.String("data", "results.json", "the `file` to store the figures in")
 	from := flags.String("from", "", "measure nothing and write the report of the figures in this `file`")
+	core := flags.String("core", "", "print the figures of this core `section`, or the names of all if it is \"list\"")
+	duration := flags.Duration("d", time.Second, "with -core, the duration of each measurement")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -80,6 +84,9 @@ func run(ctx context.Context, args []string) error {
 	}
 
 	b := &bench{short: *short, runs: *runs, path: *path}
+	if *core != "" {
+		return b.core(ctx, *core, *duration)
+	}
 	if err := b.measure(ctx, matching); err != nil {
 		return err
 	}

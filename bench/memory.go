@@ -128,7 +128,7 @@ func (b *bench) length(ctx context.Context) error {
 			tick()
 		}
 	}
-	for range 1 + 2*b.runs { // the first is to warm up; more runs, because the differences are small
+	for range 1 + 2*b.runs { // one to warm up; twice the runs, because the differences are small
 		for _, c := range columns {
 			f, err := load(ctx, b.server, 1, pick(b, 50*time.Millisecond, time.Second), c.do)
 			if err != nil {

@@ -27,7 +27,7 @@ type list struct {
 	empty func(ctx context.Context) error
 }
 
-// clients are the peers and what closes them.
+// clients are the peers and the functions that close them.
 type clients struct {
 	peers []peer
 	close []func()
@@ -39,8 +39,8 @@ func (c *clients) stop() {
 	}
 }
 
-// openPeers connects the ways to push and pop a single value, each as its maker ships it, except that the plain client may
-// have a connection for every goroutine.
+// openPeers connects the clients that push and pop single values. All have their default options, except that plain go-redis
+// may have a connection for each goroutine.
 func (s *server) openPeers() (*clients, error) {
 	c := &clients{}
 	sharded := s.client()
@@ -72,7 +72,7 @@ func (s *server) rueidis() rueidis.ClientOption {
 	return rueidis.ClientOption{InitAddress: []string{s.addr}, ForceSingleClient: true}
 }
 
-// sharded opens a list of ours. New fails only for options that are not used here.
+// sharded opens a sharded list. New fails only with options that are not used here.
 func sharded(rdb redis.UniversalClient, name string, options ...shardedlist.Option) *shardedlist.ShardedList {
 	l, err := shardedlist.New(rdb, name, options...)
 	if err != nil {
@@ -144,7 +144,7 @@ func popError(err error) error {
 	return err
 }
 
-// text is a value of that size.
+// text returns a value of that size.
 func text(size int) string { return strings.Repeat("x", size) }
 
 // fillWith pushes count values of that size.
@@ -153,7 +153,7 @@ func fillWith(ctx context.Context, l list, count, size int) error {
 	return fillFrom(ctx, l, count, func() any { return value })
 }
 
-// fillFrom pushes count values that next makes, a thousand or 256 KiB a call.
+// fillFrom pushes count values that next returns, in calls of up to a thousand values or 256 KiB.
 func fillFrom(ctx context.Context, l list, count int, next func() any) error {
 	for count > 0 {
 		values, bytes := make([]any, 0, 1000), 0

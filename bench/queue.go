@@ -68,7 +68,7 @@ func (b *bench) queue(ctx context.Context) error {
 }
 
 func (r *report) queue(clients []clientResult) {
-	r.section("Producers to blocking consumers", fmt.Sprintf(`%d producers push values of %d bytes for two seconds, one per
+	r.section("Producers to blocking consumers", fmt.Sprintf(`%d producers push values of %d bytes for a fixed time, one per
 call. %[1]d consumers block and pop from the start. The measurement ends when the last value has arrived. asynq and rmq do
 more per element: both track the elements in work, and asynq stores a record of each task. They poll every millisecond, more
 often than by default. *Ratio* is the throughput of shardedlist divided by that of the client.`, queueWorkers, queueSize))

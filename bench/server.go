@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// server is a redis-server of the benchmark's own, on loopback, with a directory of its own and nothing written to disk.
+// server is a redis-server that the benchmark starts on loopback, without persistence.
 type server struct {
 	addr    string
 	dir     string
@@ -78,7 +78,7 @@ func (s *server) dial() error {
 	return conn.Close()
 }
 
-// client returns a go-redis client as it comes, but for what the options change.
+// client returns a go-redis client with the default options, except for those given.
 func (s *server) client(options ...func(*redis.Options)) *redis.Client {
 	o := &redis.Options{
 		Addr:                     s.addr,
@@ -94,7 +94,7 @@ func poolSize(connections int) func(*redis.Options) {
 	return func(o *redis.Options) { o.PoolSize = connections }
 }
 
-// info is a section of INFO.
+// info returns a section of INFO.
 func (s *server) info(ctx context.Context, section string) (map[string]string, error) {
 	text, err := s.control.Info(ctx, section).Result()
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *server) info(ctx context.Context, section string) (map[string]string, e
 	return fields, nil
 }
 
-// number is one figure of INFO.
+// number returns one figure of INFO.
 func (s *server) number(ctx context.Context, section, field string) (float64, error) {
 	fields, err := s.info(ctx, section)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *server) number(ctx context.Context, section, field string) (float64, er
 	return strconv.ParseFloat(fields[field], 64)
 }
 
-// cpu is the processor time that the server has used.
+// cpu returns the CPU time that the server has used.
 func (s *server) cpu(ctx context.Context) (time.Duration, error) {
 	fields, err := s.info(ctx, "cpu")
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *server) cpu(ctx context.Context) (time.Duration, error) {
 	return time.Duration((user + system) * float64(time.Second)), err
 }
 
-// callTime is the server time of one call of the command since its statistics were reset, and the number of calls.
+// callTime returns the server's time per call of the command and the number of calls since CONFIG RESETSTAT.
 func (s *server) callTime(ctx context.Context, command string) (perCall time.Duration, calls int, err error) {
 	fields, err := s.info(ctx, "commandstats")
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *server) callTime(ctx context.Context, command string) (perCall time.Dur
 	return time.Duration(micros * float64(time.Microsecond)), calls, nil
 }
 
-// clear empties the server, and waits until it has freed the memory.
+// clear flushes the server and waits until it has freed the memory.
 func (s *server) clear(ctx context.Context) error {
 	if err := s.control.Do(ctx, "flushall", "sync").Err(); err != nil {
 		return err
