@@ -57,10 +57,12 @@ func coreThroughput(goroutines int) func(*bench, context.Context, time.Duration)
 		if err != nil {
 			return err
 		}
-		printCore("RPush, "+callers(goroutines), push.Ops, "ops/s")
-		printCore("RPush, "+callers(goroutines), push.Allocs, "allocs/op")
-		printCore("LPop, "+callers(goroutines), pop.Ops, "ops/s")
-		printCore("LPop, "+callers(goroutines), pop.Allocs, "allocs/op")
+		for i, f := range []figures{push, pop} {
+			name := singleOps[i] + ", " + callers(goroutines)
+			printCore(name, f.Ops, "ops/s")
+			printCore(name, inMicros(f.CPU), "µs server CPU")
+			printCore(name, f.Allocs, "allocs")
+		}
 		return nil
 	}
 }

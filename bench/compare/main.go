@@ -169,28 +169,39 @@ func (c *comparison) add(version int, text string) error {
 }
 
 func (c *comparison) print() {
-	fmt.Printf("%-42s %-9s %11s %11s %6s  %s\n", "figure", "unit", "before", "after", "ratio", "spread")
+	fmt.Printf("%-36s %-13s %10s %10s %6s  %-11s  %5s\n", "figure", "unit", "before", "after", "ratio", "spread", "best")
 	for _, f := range c.order {
 		before, after := c.values[f][0], c.values[f][1]
 		ratios := make([]float64, len(before))
 		for i := range ratios {
 			ratios[i] = after[i] / before[i]
 		}
-		fmt.Printf("%-42s %-9s %11s %11s %6.3f  %.3f–%.3f  %s\n", f.name, f.unit, show(median(before)), show(median(after)),
-			median(ratios), slices.Min(ratios), slices.Max(ratios), verdict(f, ratios))
+		fmt.Printf("%-36s %-13s %10s %10s %6.3f  %.3f–%.3f  %.3f  %s\n", f.name, f.unit,
+			show(median(before)), show(median(after)), median(ratios), slices.Min(ratios), slices.Max(ratios),
+			f.best(after)/f.best(before), verdict(f, ratios))
 	}
 	fmt.Print(`
 before and after are medians. ratio is the median of the rounds' ratios after/before, spread their lowest and highest.
+best is the ratio of the best values, which other load on the machine affects least.
 A figure is worse or better if all rounds agree and the ratio differs from 1 by more than 2 %. By chance alone, five
 rounds of equal versions agree on one figure in sixteen: repeat the comparison before you act on a single one.
 More is better for ops/s, less for all others.
 `)
 }
 
+func (f figure) moreIsBetter() bool { return f.unit == "ops/s" }
+
+func (f figure) best(values []float64) float64 {
+	if f.moreIsBetter() {
+		return slices.Max(values)
+	}
+	return slices.Min(values)
+}
+
 // verdict returns "worse" or "better" if every round says so, or "".
 func verdict(f figure, ratios []float64) string {
 	words := [2]string{"worse", "better"} // if more, if less
-	if f.unit == "ops/s" {
+	if f.moreIsBetter() {
 		words = [2]string{"better", "worse"}
 	}
 	switch {
