@@ -1,52 +1,58 @@
-// Package shardedlist is the Redis list for lists of any size: one logical list, kept as a row of small Redis lists behind
-// a first and a last pointer, with the methods, results and errors of go-redis's list commands.
+// Package shardedlist stores one logical Redis list as many small Redis lists, called shards. It has the methods, results and
+// errors of the list commands of go-redis.
 //
 //	jobs, err := shardedlist.New(rdb, "jobs")
 //	length, err := jobs.RPush(ctx, "a", "b", "c")
 //	value, err := jobs.BLPop(ctx, time.Minute)
 //
+// [NewHook] makes the list commands of an existing go-redis client work on sharded lists.
+//
 // # Model
 //
-// The list "jobs" owns these keys and no others. They share a hash tag, so that on a cluster one atomic script can touch
-// all of them:
+// The list "jobs" owns these keys and no others. They share a hash tag, so that one atomic script can access all of them on
+// a cluster:
 //
-//	{jobs}:meta   hash   first and last, the ids of the end shards; the capacity; the layout's version
-//	{jobs}:<id>   list   the shard of that id, a run of the elements; ids grow to the right and may be negative
-//	{jobs}:bell   list   dummy elements that wake blocked consumers; never data
-//	{jobs}:bell:… list   dummy elements that release one blocked consumer that gives up
-//	{jobs}:op:…   string the number and the result of a client's last operation of one kind, for a minute; beside it, a
-//	                     list of the elements, if it popped several
+//	{jobs}:meta    hash    first and last, the ids of the end shards; the capacity; the version of the layout
+//	{jobs}:<id>    list    the shard with that id; ids grow to the right and may be negative
+//	{jobs}:bell    list    dummy elements that wake blocked consumers; never data
+//	{jobs}:bell:…  list    dummy elements that end the wait of one consumer
+//	{jobs}:op:…    string  the number and the result of the last operation of a client, for a minute; a list beside it
+//	                       holds the elements of a pop of several
 //
-// All shards between the ends hold exactly the capacity, which is fixed while the list exists. Hence the length, and
-// the shard that holds an index, are found in O(1). A push to a full end shard makes the next one; a pop that empties an end
-// shard moves the pointer inward. An empty list leaves no key behind for longer than a minute.
+// Each shard between the end shards holds exactly the capacity, which is fixed while the list exists. So the length, and the
+// shard that holds an index, are found in O(1). A push to a full end shard creates the next shard. A pop that empties an end
+// shard moves the pointer inward. An empty list leaves no key for longer than a minute, unless a Del was interrupted.
 //
 // # Atomicity
 //
-// Every method is one Lua script on the server, atomic and with the result of its Redis twin, unless its comment says
-// otherwise. No script's work grows with the length of the list, unless its twin's does (LRange). Scripts write only after
-// they have read all they need, but that a push of one value may take it back, so that an error reply means that nothing has
-// changed. Pops and Del work while the server refuses writes for want of memory; pushes then fail cleanly with the server's OOM
-// error.
+// Each method is one Lua script on the server, which is atomic and has the result of the Redis command of that name, unless
+// the comment of the method says otherwise. The work of a script does not grow with the length of the list, unless that of the
+// Redis command does (LRange, LPos, LInsert, LRem, Copy); Rename is O(shards).
+//
+// An error reply means that nothing has changed. Pops and Del work while the server refuses writes because its memory is
+// full. Pushes then fail with the server's OOM error.
 //
 // # Exactly once
 //
-// A push or pop whose reply is lost is repeated under its number until the server tells what it did, and is done once. A push
-// that is given up before that fails with ErrOutcomeUnknown; what a pop took for a caller that has given up goes back to the end
-// it came from. WithoutExactlyOnce turns this off.
+// Each push, pop, move and edit has a number, which the server stores with the result. If a reply is lost, the operation is
+// sent again with the same number, and so is applied once. A push that gives up before the server answers fails with
+// [ErrOutcomeUnknown]. Elements that a pop took for a caller that gave up go back to the end they came from.
+// [WithoutExactlyOnce] turns this off.
 //
-// Callers of one kind, say RPush, that find an operation in flight share the next one. A caller that finds none is sent at
-// once. Each has a result, and a context, of its own.
+// # Concurrent calls
+//
+// Goroutines that push, or pop, at the same end of a *ShardedList while an operation is in flight share the next operation. A
+// single caller is sent at once. Each caller has its own result and its own context.
 //
 // # Blocking
 //
-// A caller blocked in BLPop or BRPop waits on the bell, not on a shard, and takes its element with the same atomic pop as
-// everyone else. All callers of one *ShardedList that wait on the same end share one connection and are served in the order
-// they came. Cancelling a context ends the wait within a round trip, or half a second if the server does not answer, and loses
-// no element.
+// A caller of BLPop or BRPop waits on the bell, not on a shard, and takes its element with the same atomic pop as other
+// callers. All callers that wait at one end of a *ShardedList share one connection and are served in the order they came. When
+// a context is cancelled, the call returns within a round trip, or within half a second if the server does not answer, and no
+// element is lost.
 //
 // # Failures
 //
-// While a server is loading, failing over, or moving the list's cluster slot, operations are repeated until the deadline of
-// their context, or for ten seconds if it has none.
+// While a server loads, fails over, or moves the cluster slot of the list, operations are retried until the deadline of their
+// context, or for ten seconds if it has none.
 package shardedlist
