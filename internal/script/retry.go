@@ -23,6 +23,9 @@ func Backoff(attempt int) time.Duration {
 
 // Sleep pauses, and returns the error of ctx if that ends meanwhile.
 func Sleep(ctx context.Context, pause time.Duration) error {
+	if pause <= 0 {
+		return ctx.Err()
+	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
