@@ -7,20 +7,21 @@ import (
 	"github.com/shardedlist/shardedlist/internal/layout"
 )
 
-// BLPop removes the leftmost element and returns it, waiting for one while the list is empty: BLPOP. It waits for as long
-// as timeout, in milliseconds at the finest, or for ever if that is 0, and returns redis.Nil when the time is up.
+// BLPop removes and returns the leftmost element. While the list is empty, it waits for one: BLPOP. It waits for up to timeout,
+// with a resolution of one millisecond, or forever if timeout is 0. It returns redis.Nil if the timeout is over. If the timeout
+// ends while a pop for the caller is in flight, BLPop returns when the outcome of that pop is known.
 //
-// A cancelled ctx ends the wait within a round trip to the server, or half a second if it does not answer, with the error of
-// ctx. No element is lost by it: one that was on its way is returned in spite of the cancellation, or given to another caller,
-// or put back to the end it came from. A caller whose timeout ends while a pop is in flight hears its outcome.
+// When ctx is cancelled, BLPop returns within a round trip, or within half a second if the server does not answer. The error is
+// that of ctx. No element is lost: an element already popped for the caller is returned in spite of the cancellation, given to
+// another caller, or put back at the left end.
 //
-// However many goroutines wait, they use one connection for each end of the list, and are served in the order they came. One
-// whose time is up before any pop was sent for it looks once for itself. A goroutine of this package runs while there are any.
-// A pop that finds an element costs O(1).
+// All goroutines that wait at one end of a ShardedList share one connection, and are served in the order they came. One case is
+// an exception: if a timeout ends before a pop was sent for its caller, the caller checks the list once by itself. A goroutine
+// of this package runs while callers wait. A pop that finds an element is O(1).
 //
-// It returns ErrNegativeTimeout, with nothing sent, and otherwise the errors of LPop. A server that cannot serve for the moment,
-// or does not answer, is borne with until the deadline of ctx, or for about ten seconds if it has none. Each pop is done once,
-// as that of LPop; what one had taken when its reply was lost comes before what the list has.
+// BLPop is applied exactly once, like LPop. An element whose reply was lost is delivered before later elements. If the server
+// does not answer, or cannot serve the list for now, BLPop retries until the deadline of ctx, or for about ten seconds if ctx
+// has none. It returns ErrNegativeTimeout if timeout is below 0, before anything is sent. See [ShardedList] for other errors.
 func (l *ShardedList) BLPop(ctx context.Context, timeout time.Duration) (string, error) {
 	value, err := l.list.BlockingPop(ctx, layout.Left, timeout)
 	return value, l.wrap("blpop", err)

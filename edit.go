@@ -6,11 +6,11 @@ import (
 	encoding "github.com/shardedlist/shardedlist/internal/value"
 )
 
-// LSet replaces the element at a zero-based index, a negative one counting from the right end: LSET. The server's error is
-// "ERR no such key" if the list is empty, and "ERR index out of range" if there is no such element.
+// LSet replaces the element at an index: LSET. The value is encoded as by LPush.
 //
-// It costs O(1) in the number of shards, and O(capacity) within the shard that holds the element. The value is encoded as by
-// LPush. Its other errors are those of LPush.
+// It is O(capacity), whatever the number of shards, and is applied exactly once. It returns ErrValue if go-redis cannot encode
+// the value, before anything is sent. The server's error is "ERR no such key" if the list is empty, and "ERR index out of
+// range" if there is no such element. See [ShardedList] for retries, cancellation and other errors.
 func (l *ShardedList) LSet(ctx context.Context, index int64, value any) error {
 	values, err := encoding.Each([]any{value})
 	if err == nil {
@@ -19,22 +19,23 @@ func (l *ShardedList) LSet(ctx context.Context, index int64, value any) error {
 	return l.wrap("lset", err)
 }
 
-// LInsertBefore inserts the value before the leftmost element that equals the pivot, and returns the length of the list after
-// it, -1 if there is no such element, or 0 if the list is empty: LINSERT BEFORE.
+// LInsertBefore inserts the value before the leftmost element that equals the pivot. It returns the length of the list after
+// that, or -1 if there is no such element, or 0 if the list is empty: LINSERT BEFORE.
 //
-// It costs O(elements up to the pivot), as in Redis, and then O(shards from there to the nearer end), each of which hands one
-// element on to the next. Its errors are those of LPush.
+// It is one atomic step: O(elements up to the pivot), as in Redis, and then O(shards from the pivot to the nearer end), because
+// each of them passes one element on to the next. It is applied exactly once. It returns ErrValue if go-redis cannot encode the
+// pivot or the value, before anything is sent. See [ShardedList] for retries, cancellation and other errors.
 func (l *ShardedList) LInsertBefore(ctx context.Context, pivot, value any) (length int64, err error) {
 	return l.LInsert(ctx, "before", pivot, value)
 }
 
-// LInsertAfter is LInsertBefore for the place behind the pivot: LINSERT AFTER.
+// LInsertAfter inserts the value after the pivot. Otherwise it is like LInsertBefore: LINSERT AFTER.
 func (l *ShardedList) LInsertAfter(ctx context.Context, pivot, value any) (length int64, err error) {
 	return l.LInsert(ctx, "after", pivot, value)
 }
 
-// LInsert is LInsertBefore or LInsertAfter, as op says, "before" or "after" in whatever case: LINSERT. For any other op, the
-// server's error is "ERR syntax error".
+// LInsert is LInsertBefore if op is "before", and LInsertAfter if op is "after", in upper or lower case: LINSERT. For any other
+// op, the server's error is "ERR syntax error".
 func (l *ShardedList) LInsert(ctx context.Context, op string, pivot, value any) (length int64, err error) {
 	values, err := encoding.Each([]any{pivot, value})
 	if err != nil {
@@ -43,12 +44,13 @@ func (l *ShardedList) LInsert(ctx context.Context, op string, pivot, value any) 
 	return resultOf[int64](ctx, l, "linsert", l.list.Insert(op, values[0], values[1]))
 }
 
-// LRem removes elements that equal the value, and returns how many: LREM. It removes the count leftmost ones, or the rightmost
-// ones if count is negative, or all if it is 0.
+// LRem removes elements that equal the value, and returns the number removed: LREM. It removes the first count matches from the
+// left end, or from the right end if count is negative, or all matches if count is 0.
 //
-// It costs O(elements searched), as in Redis. Gaps are then closed from the nearer end of the list, which costs O(elements that
-// move): up to as many as were removed from each shard on the way, and none twice. It works on a server whose memory is
-// full. Its other errors are those of LPush.
+// It is one atomic step: O(elements searched), as in Redis, and then O(elements moved) to fill the gaps from the nearer end of
+// the list. No element moves twice. LRem works while the memory of the server is full, and is applied exactly once. It returns
+// ErrValue if go-redis cannot encode the value, before anything is sent. See [ShardedList] for retries, cancellation and other
+// errors.
 func (l *ShardedList) LRem(ctx context.Context, count int64, value any) (removed int64, err error) {
 	values, err := encoding.Each([]any{value})
 	if err != nil {
@@ -57,12 +59,12 @@ func (l *ShardedList) LRem(ctx context.Context, count int64, value any) (removed
 	return resultOf[int64](ctx, l, "lrem", l.list.Remove(count, values[0]))
 }
 
-// LTrim keeps the elements from start to stop, both included, zero-based, negative ones counting from the right end, and drops
-// all others: LTRIM. Indices beyond the ends are no error; if there are no elements between them, the list is deleted.
+// LTrim keeps the elements from start to stop, both included, and removes all others: LTRIM. Indices beyond the ends are no
+// error. If there is no element in the range, LTrim deletes the list.
 //
-// The others are gone in one atomic step of constant cost, whatever their number. Their shards are then unlinked in bounded
-// steps, before LTrim returns, or by later operations, as by Del. It works on a server whose memory is full. Its errors are
-// those of LPush.
+// The other elements are gone after one atomic step, whose cost does not depend on their number: it is O(capacity). LTrim then
+// unlinks their shards in further steps, as Del does. If it is interrupted there, later operations unlink the rest. It works
+// while the memory of the server is full, and is applied exactly once. See [ShardedList] for retries, cancellation and errors.
 func (l *ShardedList) LTrim(ctx context.Context, start, stop int64) error {
 	_, err := l.list.Trim(start, stop).Run(ctx)
 	return l.wrap("ltrim", err)

@@ -14,19 +14,19 @@ import (
 	"github.com/shardedlist/shardedlist/internal/value"
 )
 
-// Errors of New. Nothing was sent.
+// Errors of New, which sends nothing.
 var (
-	// ErrNilClient is returned for no client.
+	// ErrNilClient is returned if the client is nil.
 	ErrNilClient = errors.New("shardedlist: the client is nil")
-	// ErrEmptyName is returned for an empty name.
+	// ErrEmptyName is returned for an empty name, also by Rename, RenameNX and Copy.
 	ErrEmptyName = errors.New("shardedlist: the name is empty")
 	// ErrCapacity is returned for a capacity below 1 or above MaxCapacity.
 	ErrCapacity = errors.New("shardedlist: the capacity is out of range")
-	// ErrReplicas is returned for a number of replicas below 1, or a time to wait for them that is out of range.
-	ErrReplicas = errors.New("shardedlist: the replicas to wait for are out of range")
+	// ErrReplicas is returned if an argument of WithReplicas is out of range.
+	ErrReplicas = errors.New("shardedlist: an argument of WithReplicas is out of range")
 )
 
-// Errors of bad arguments. Nothing was sent.
+// Errors for invalid arguments, returned before anything is sent.
 var (
 	// ErrNoValues is returned by a push without values.
 	ErrNoValues = value.ErrNone
@@ -34,40 +34,41 @@ var (
 	ErrValue = value.ErrEncoding
 	// ErrNegativeCount is returned by LPopCount and RPopCount for a count below 0.
 	ErrNegativeCount = layout.ErrNegativeCount
-	// ErrNegativeTimeout is returned by the operations that wait, such as BLPop, for a timeout below 0.
+	// ErrNegativeTimeout is returned for a timeout below 0 by methods and functions that wait, such as BLPop.
 	ErrNegativeTimeout = blocking.ErrNegativeTimeout
-	// ErrOtherClient is returned by an operation on several lists that do not all use the same client.
+	// ErrOtherClient is returned by an operation on several lists if they do not all have the same client.
 	ErrOtherClient = layout.ErrOtherClient
 )
 
-// Errors of operations. An error that the server replied with stays in the chain.
+// Errors of operations. The error that the server replied with, if any, is in the chain.
 var (
-	// ErrOutcomeUnknown is returned by a push, an edit, a move, or a change of expiry or name that was given up before the server
-	// replied. It may have been applied or may yet be, until the library fences it: once the server answers again, and, after a
-	// push, before anything else is pushed at that end through the same ShardedList.
+	// ErrOutcomeUnknown is returned by a push, an edit, a move, or a change of expiry or name that gave up before the server
+	// answered. The operation may have been applied, or may yet be. The library then makes sure that it can no longer be
+	// applied: in the background, if the server answers within thirty seconds, and after LPush or RPush, before anything else
+	// is pushed at that end through the same ShardedList.
 	ErrOutcomeUnknown = session.ErrOutcomeUnknown
-	// ErrNotReplicated is returned, together with the result, by an operation that was carried out, but on fewer replicas than
-	// WithReplicas asked for, as far as is known. A failover may undo it.
+	// ErrNotReplicated is returned together with the result by an operation that was applied, if fewer replicas acknowledged it
+	// than WithReplicas asks for. A failover may undo the operation.
 	ErrNotReplicated = script.ErrNotReplicated
-	// ErrWrongType is returned when one of the list's keys holds a value of another type: the server's WRONGTYPE.
+	// ErrWrongType is returned if a key of the list holds another type. It wraps the server's WRONGTYPE.
 	ErrWrongType = layout.ErrWrongType
-	// ErrLayout is returned when the list's keys were laid out by another version of this package, or by something else.
+	// ErrLayout is returned if another version of this package, or something else, wrote the keys of the list.
 	ErrLayout = layout.ErrLayout
-	// ErrBroken is returned when a shard that must exist does not, because something else deleted or evicted it. Check
-	// tells more.
+	// ErrBroken is returned if a shard is missing, because it was evicted or removed by other means, or if a shard or the
+	// metadata of the list is otherwise inconsistent. Check names each fault.
 	ErrBroken = layout.ErrBroken
 )
 
-// Errors of a hook.
+// Errors of the hook.
 var (
 	// ErrUnsupported is returned for a command that a sharded list does not support. Its text says what to do instead.
 	ErrUnsupported = hook.ErrUnsupported
-	// ErrPlainList is returned for a key that matches and holds a plain list.
+	// ErrPlainList is returned if a key that matches holds a plain list, as long as the sharded list is empty.
 	ErrPlainList = hook.ErrPlainList
 )
 
-// wrap says which operation on which list failed, and adds the error above that a reply of the server stands for. redis.Nil stays
-// as it is: callers compare it with ==.
+// wrap adds the operation and the list to an error, and the sentinel error that a reply of the server stands for. It returns
+// redis.Nil unchanged, because callers compare it with ==.
 func (l *ShardedList) wrap(operation string, err error) error {
 	if err == nil || err == redis.Nil {
 		return err
@@ -78,5 +79,5 @@ func (l *ShardedList) wrap(operation string, err error) error {
 	return fmt.Errorf("shardedlist: %s %q: %w", operation, l.Name(), err)
 }
 
-// isDone reports whether an operation was carried out, if only on too few replicas.
+// isDone reports whether an operation was applied, even if on too few replicas.
 func isDone(err error) bool { return script.IsDone(err) }

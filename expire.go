@@ -9,47 +9,50 @@ import (
 	"github.com/shardedlist/shardedlist/internal/rediserr"
 )
 
-// Expire lets the list expire after a time, in whole seconds, one at the least, and tells whether there is a list: EXPIRE. With
-// a time of 0 or less, it is deleted at once. When a list has expired it does not exist any more, as if deleted: an element
-// pushed then begins a new one, which does not expire. So does an element pushed after the last one was popped.
+// Expire sets the time after which the list expires, and reports whether there is a list: EXPIRE. The time is in whole seconds,
+// and at least one second. A time of 0 or less deletes the list at once.
 //
-// It is effective in one atomic step, for the whole list. Beside it, the shards are given lives of their own, which end well
-// after the list's, a minute at the least, so that nothing stays in memory if nobody uses the list again; a hundred shards in
-// that step, and further ones in bounded steps before it returns. That needs to be done for a list's first expiry, and seldom
-// when it is put off again and again: so it costs O(1) mostly, and O(shards) in such steps else. Where the time is put
-// off by so much that shards might not last, those steps come first. If it is cut short there, it has set the time or it has not,
-// and no shard is lost before the list expires; what is left is removed by the operations that follow, or by the next Expire.
+// An expired list is empty, as if deleted: an element pushed later starts a new list, which has no expiry. So does an element
+// pushed after the last one was popped.
 //
-// A server that evicts keys which expire (maxmemory-policy volatile-…) may evict single shards of such a list, as one that
-// evicts any key may of every list.
+// The expiry takes effect for the whole list in one atomic step. Each shard also gets a TTL of its own, which ends at least a
+// minute after that of the list, so that the memory is freed even if nobody uses the list again. Expire sets these TTLs for up
+// to a hundred shards in that step, and for the others in further steps of a hundred, so it is O(shards) in such steps. If the
+// list has an expiry already, the TTLs mostly last long enough for a later one, and Expire is O(1). If they do not, Expire
+// extends them before it sets the time.
 //
-// It is done once, as LPush is, and its errors are those of LPush.
+// If Expire is interrupted between steps, the list has its new expiry or its old one, and no shard is lost before the list
+// expires. The next Expire, or the operations after the list has expired, complete the work.
+//
+// Do not use a volatile-* eviction policy with lists that expire: the server may evict single shards. Expire is applied exactly
+// once. See [ShardedList] for retries, cancellation and errors.
 func (l *ShardedList) Expire(ctx context.Context, after time.Duration) (bool, error) {
 	return l.expire(ctx, "expire", layout.Expiry{How: layout.ExpireIn, Milliseconds: units(after, time.Second)})
 }
 
-// ExpireNX is Expire for a list that does not expire yet, and reports false for another: EXPIRE NX.
+// ExpireNX is Expire if the list has no expiry. Otherwise it returns false: EXPIRE NX.
 func (l *ShardedList) ExpireNX(ctx context.Context, after time.Duration) (bool, error) {
 	return l.expire(ctx, "expire", layout.Expiry{How: layout.ExpireIn, Milliseconds: units(after, time.Second), Conditions: "NX"})
 }
 
-// ExpireXX is Expire for a list that expires already, and reports false for another: EXPIRE XX.
+// ExpireXX is Expire if the list has an expiry. Otherwise it returns false: EXPIRE XX.
 func (l *ShardedList) ExpireXX(ctx context.Context, after time.Duration) (bool, error) {
 	return l.expire(ctx, "expire", layout.Expiry{How: layout.ExpireIn, Milliseconds: units(after, time.Second), Conditions: "XX"})
 }
 
-// ExpireGT is Expire if that is later than the list expires now, and reports false otherwise: EXPIRE GT. A list that does not
-// expire stays as it is.
+// ExpireGT is Expire if the new expiry is later than the current one. Otherwise it returns false: EXPIRE GT. A list without an
+// expiry is left unchanged.
 func (l *ShardedList) ExpireGT(ctx context.Context, after time.Duration) (bool, error) {
 	return l.expire(ctx, "expire", layout.Expiry{How: layout.ExpireIn, Milliseconds: units(after, time.Second), Conditions: "GT"})
 }
 
-// ExpireLT is Expire if that is sooner than the list expires now, or if it does not, and reports false otherwise: EXPIRE LT.
+// ExpireLT is Expire if the new expiry is sooner than the current one, or if the list has none. Otherwise it returns false:
+// EXPIRE LT.
 func (l *ShardedList) ExpireLT(ctx context.Context, after time.Duration) (bool, error) {
 	return l.expire(ctx, "expire", layout.Expiry{How: layout.ExpireIn, Milliseconds: units(after, time.Second), Conditions: "LT"})
 }
 
-// ExpireAt is Expire at a time, cut to whole seconds: EXPIREAT. What is past deletes the list at once.
+// ExpireAt is Expire at a point in time, truncated to seconds: EXPIREAT. A time in the past deletes the list at once.
 func (l *ShardedList) ExpireAt(ctx context.Context, at time.Time) (bool, error) {
 	if seconds := at.Unix(); seconds > math.MaxInt64/1000 || seconds < math.MinInt64/1000 {
 		return false, l.wrap("expireat", rediserr.Error("ERR invalid expire time in 'expireat' command"))
@@ -57,47 +60,47 @@ func (l *ShardedList) ExpireAt(ctx context.Context, at time.Time) (bool, error) 
 	return l.expire(ctx, "expireat", layout.Expiry{How: layout.ExpireAt, Milliseconds: at.Unix() * 1000})
 }
 
-// PExpire is Expire in milliseconds, one at the least: PEXPIRE.
+// PExpire is Expire in whole milliseconds, at least one: PEXPIRE.
 func (l *ShardedList) PExpire(ctx context.Context, after time.Duration) (bool, error) {
 	return l.expire(ctx, "pexpire", layout.Expiry{How: layout.ExpireIn, Milliseconds: units(after, time.Millisecond)})
 }
 
-// PExpireAt is Expire at a time, cut to whole milliseconds: PEXPIREAT.
+// PExpireAt is ExpireAt, truncated to milliseconds: PEXPIREAT.
 func (l *ShardedList) PExpireAt(ctx context.Context, at time.Time) (bool, error) {
 	return l.expire(ctx, "pexpireat", layout.Expiry{How: layout.ExpireAt, Milliseconds: at.UnixMilli()})
 }
 
-// Persist lets the list live on and tells whether it was to expire: PERSIST.
+// Persist removes the expiry of the list, and reports whether there was one: PERSIST.
 //
-// It visits the shards first, a hundred a step, and is effective for the whole list with the last step. It costs O(shards),
-// where PERSIST costs O(1). If it is cut short, the list expires as before. Its errors are those of Expire.
+// It visits the shards first, a hundred in each step, and takes effect for the whole list with the last step. It is O(shards).
+// In Redis, PERSIST is O(1). If it is interrupted, the list expires as before. It is applied exactly once.
 func (l *ShardedList) Persist(ctx context.Context) (bool, error) {
 	return l.expire(ctx, "persist", layout.Expiry{How: layout.ExpireNever, Conditions: "XX"})
 }
 
-// TTL returns how long it is until the list expires, rounded to seconds: TTL. As in go-redis, it is -1, in nanoseconds, if the
-// list does not expire, and -2 if there is none. It costs O(1). Its errors are those of LLen.
+// TTL returns the time until the list expires, rounded to seconds: TTL. As in go-redis, it returns -1, in nanoseconds, if the
+// list has no expiry, and -2 if there is no list. It is O(1).
 func (l *ShardedList) TTL(ctx context.Context) (time.Duration, error) {
 	return l.lifetime(ctx, "ttl", time.Second, false)
 }
 
-// PTTL is TTL in milliseconds: PTTL.
+// PTTL is TTL, rounded to milliseconds: PTTL.
 func (l *ShardedList) PTTL(ctx context.Context) (time.Duration, error) {
 	return l.lifetime(ctx, "pttl", time.Millisecond, false)
 }
 
-// ExpireTime returns when the list expires, rounded to seconds, as the time since the beginning of 1970, and -1 and -2 as TTL
-// does: EXPIRETIME.
+// ExpireTime returns the Unix time at which the list expires, as a duration since January 1, 1970 UTC, rounded to seconds:
+// EXPIRETIME. It returns -1 and -2 as TTL does. It is O(1).
 func (l *ShardedList) ExpireTime(ctx context.Context) (time.Duration, error) {
 	return l.lifetime(ctx, "expiretime", time.Second, true)
 }
 
-// PExpireTime is ExpireTime in milliseconds: PEXPIRETIME.
+// PExpireTime is ExpireTime, rounded to milliseconds: PEXPIRETIME.
 func (l *ShardedList) PExpireTime(ctx context.Context) (time.Duration, error) {
 	return l.lifetime(ctx, "pexpiretime", time.Millisecond, true)
 }
 
-// units is a duration in milliseconds, of as many whole units as go-redis makes of it.
+// units returns a duration in milliseconds, truncated to whole units as go-redis does.
 func units(d, unit time.Duration) int64 {
 	if d > 0 && d < unit {
 		d = unit
@@ -109,7 +112,7 @@ func (l *ShardedList) expire(ctx context.Context, command string, expiry layout.
 	return resultOf[bool](ctx, l, command, l.list.Expire(expiry))
 }
 
-// lifetime tells when the list expires, as a time if it is absolute.
+// lifetime returns when the list expires, as a Unix time if absolute is set.
 func (l *ShardedList) lifetime(ctx context.Context, command string, unit time.Duration, absolute bool) (time.Duration, error) {
 	found, err := resultOf[layout.Lifetime](ctx, l, command, l.list.Lifetime())
 	if err != nil {

@@ -10,14 +10,14 @@ type Info struct {
 	Shards   int64 // number of shards
 	Capacity int64 // elements in a full shard; 0 if the list is empty
 	Length   int64 // number of elements
-	Bytes    int64 // memory of all shards, estimated from a few of them; 0 where the server has no MEMORY USAGE
-	Slot     int   // cluster slot of all its keys, also on a server that is no cluster
-	Armed    bool  // consumers were waiting when the list became empty, or since
-	Unswept  int64 // shards of a deleted list still to be unlinked, at the most
+	Bytes    int64 // memory of all shards, estimated from at most sixteen; 0 if the server has no MEMORY USAGE
+	Slot     int   // cluster slot of the keys, computed even if the server is not a cluster
+	Armed    bool  // the list is empty, and the next push will wake blocked consumers
+	Unswept  int64 // upper bound for the shards that Del or LTrim removed from the list and that are not yet unlinked
 }
 
-// Info returns how the list is stored, in O(1), whatever its length: one atomic step for all but Bytes, which a pipeline of
-// MEMORY USAGE, for sixteen shards at most, asks for after it. Its errors are those of LLen.
+// Info describes how the list is stored. It is O(1): one atomic step, and then a pipeline of MEMORY USAGE on at most sixteen
+// shards, from which it estimates Bytes. See [ShardedList] for errors.
 func (l *ShardedList) Info(ctx context.Context) (Info, error) {
 	info, err := l.list.Info(ctx)
 	if err != nil {
@@ -37,12 +37,16 @@ func (l *ShardedList) Info(ctx context.Context) (Info, error) {
 	}, nil
 }
 
-// Check verifies the list: that its shards are exactly those the pointers enclose, that the ones between the ends are full,
-// that no shard is empty or longer than the capacity, that an empty list leaves only keys that expire, and that the bell
-// holds one dummy at most. It returns nil if all is well, else an error that wraps ErrBroken and names every breach.
+// Check verifies the list. It returns nil if the list is sound, else an error that wraps ErrBroken and names each fault. It
+// checks that
 //
-// It works in bounded steps of a thousand shards and walks the server's keys with SCAN to find stray shards: it costs
-// O(shards + keys of the server). Each step is atomic, the whole is not; it may run while others use the list.
+//   - the shards are exactly those from the first to the last
+//   - each shard between the end shards is full, and no shard is empty or overfull
+//   - the keys of an empty list expire
+//   - the list that wakes blocked consumers holds at most one dummy element
+//
+// It verifies up to a thousand shards in each step, and finds stray shards with SCAN, so it is O(shards + keys of the server).
+// Each step is atomic, but not the whole. Other clients may use the list meanwhile. See [ShardedList] for other errors.
 func (l *ShardedList) Check(ctx context.Context) error {
 	return l.wrap("check", l.list.Check(ctx))
 }

@@ -13,43 +13,40 @@ import (
 	"github.com/shardedlist/shardedlist/internal/rediserr"
 )
 
-// LMPop removes up to count elements from one end of the first of the lists that has any, in one atomic step, and returns that
-// list and the elements in the order they are popped: LMPOP. The direction is "LEFT" or "RIGHT". It returns redis.Nil if all
-// lists are empty.
+// LMPop removes up to count elements from one end of the first list that has any. It returns that list, and the elements in the
+// order popped: LMPOP. The direction is "LEFT" or "RIGHT". It returns redis.Nil if all lists are empty.
 //
-// It costs O(lists + elements popped), and works on a server whose memory is full. All lists must be of the same client, else
-// it returns ErrOtherClient, and on a cluster in one slot, which a hash tag in their names sees to, else the server's CROSSSLOT.
-// No lists, a count below 1 and another direction are the server's errors; all that with nothing sent. It returns ErrWrongType or
-// ErrLayout for a list that is not one of ours, unless one before it has elements, and the server's own errors, with nothing
-// changed.
+// It is one atomic step, O(lists + elements popped), and works while the memory of the server is full. It is applied exactly
+// once. Elements that it takes for a caller that gave up go back to the end they came from. See [ShardedList] for retries and
+// cancellation.
 //
-// It is done once: if a reply is lost, it is repeated under its number until the deadline of ctx, or for ten seconds if it has
-// none, and for thirty at the most. What it took for a caller that has given up goes back to the end it came from, as long as the
-// server can be reached within a minute.
+// Before anything is sent, LMPop returns ErrOtherClient if the lists do not have the same client, and Redis's error if there is
+// no list, if count is below 1, if the direction is another word, and, on a cluster, if the lists are not in one slot
+// (CROSSSLOT). Give their names a common hash tag. A faulty list is an error only if no list before it has elements.
 func LMPop(ctx context.Context, direction string, count int64, lists ...*ShardedList) (from *ShardedList, values []string, err error) {
 	from, values, err = popFirst(direction, count, lists, atOnce(ctx))
 	return from, values, wrapAll("lmpop", lists, err)
 }
 
-// BLMPop is LMPop that waits for elements while all lists are empty: BLMPOP. It waits for as long as timeout, in milliseconds at
-// the finest, or for ever if that is 0, and returns redis.Nil when the time is up.
+// BLMPop is LMPop that waits for elements while all lists are empty: BLMPOP. It waits for up to timeout, with a resolution of
+// one millisecond, or forever if timeout is 0. It returns redis.Nil if the timeout is over.
 //
-// A cancelled ctx ends the wait within a round trip to the server, or half a second if it does not answer, with the error of
-// ctx. No element is lost by it: those that were on their way are returned in spite of the cancellation, or put back to the
-// end they came from.
+// When ctx is cancelled, BLMPop returns within a round trip, or within half a second if the server does not answer. The error
+// is that of ctx. No element is lost: elements already popped are returned in spite of the cancellation, or put back at the end
+// they came from.
 //
-// Each call that waits holds a connection, and a goroutine of this package. Callers are served in no particular order.
+// Each call that waits holds a connection and a goroutine of this package. Callers are not served in a particular order. If the
+// server cannot serve the lists for now, BLMPop retries until the deadline of ctx, or for ten seconds if ctx has none.
 //
-// It returns ErrNegativeTimeout, with nothing sent, and otherwise the errors of LMPop. A server that cannot serve for the moment
-// is borne with until the deadline of ctx, or for ten seconds if it has none.
+// It returns ErrNegativeTimeout if timeout is below 0, before anything is sent. Otherwise its errors are those of LMPop.
 func BLMPop(ctx context.Context, timeout time.Duration, direction string, count int64, lists ...*ShardedList) (from *ShardedList, values []string, err error) {
 	from, values, err = popFirst(direction, count, lists, within(ctx, timeout))
 	return from, values, wrapAll("blmpop", lists, err)
 }
 
-// BLPop removes the leftmost element of the first of the lists that has any, and returns that list and the element, waiting for
-// one while all lists are empty: BLPOP. With one list it is the method of that name, whose callers share a connection. Otherwise
-// it is as BLMPop.
+// BLPop removes the leftmost element of the first list that has any, and returns that list and the element. While all lists are
+// empty, it waits: BLPOP. With one list it is [ShardedList.BLPop], whose callers share a connection. With several it is like
+// BLMPop.
 func BLPop(ctx context.Context, timeout time.Duration, lists ...*ShardedList) (from *ShardedList, value string, err error) {
 	if len(lists) == 1 {
 		value, err = lists[0].BLPop(ctx, timeout)
@@ -83,7 +80,7 @@ func popAny(ctx context.Context, timeout time.Duration, name, direction string, 
 	return from, value, wrapAll(name, lists, err)
 }
 
-// popFirst pops from the first of the lists that has elements.
+// popFirst pops from the first list that has elements.
 func popFirst(direction string, count int64, lists []*ShardedList,
 	carryOut func(*blocking.Call) ([]string, error)) (*ShardedList, []string, error) {
 	if len(lists) == 0 {
@@ -112,7 +109,7 @@ func popFirst(direction string, count int64, lists []*ShardedList,
 	return lists[number-1], found[1:], err
 }
 
-// distinct drops lists that have been named before.
+// distinct drops repeated lists.
 func distinct(lists []*ShardedList) []*ShardedList {
 	type identity struct {
 		name   string
@@ -129,10 +126,10 @@ func distinct(lists []*ShardedList) []*ShardedList {
 	return result
 }
 
-// wrapAll is wrap for an operation on several lists. It names the first.
+// wrapAll is wrap for an operation on several lists. It names the first list.
 func wrapAll(operation string, lists []*ShardedList, err error) error {
 	if len(lists) == 0 {
-		return fmt.Errorf("shardedlist: %s: %w", operation, err) // there always is one
+		return fmt.Errorf("shardedlist: %s: %w", operation, err) // err is never nil here
 	}
 	return lists[0].wrap(operation, err)
 }

@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	// DefaultCapacity is the number of elements in a full shard where neither WithCapacity nor the server names one.
+	// DefaultCapacity is the capacity if neither WithCapacity nor the server sets one.
 	DefaultCapacity = oneslot.DefaultCapacity
-	// MaxCapacity is the largest capacity. A larger shard would be the big key that this package is there to avoid.
+	// MaxCapacity is the largest capacity. A larger shard would be the kind of big key that this package avoids.
 	MaxCapacity = oneslot.MaxCapacity
 )
 
-// Option changes how New sets up a list.
+// Option is an option of New and NewHook.
 type Option func(*settings) error
 
-// settings are what options change.
+// settings is what options set.
 type settings struct{ oneslot.Config }
 
-// WithCapacity sets the number of elements that a full shard holds, from 1 to MaxCapacity. It counts when a push creates
-// the list; a list that exists keeps the capacity it was created with, whatever the clients' options.
+// WithCapacity sets the capacity, the number of elements in a full shard, from 1 to MaxCapacity. It applies to a list that this
+// client creates. An existing list keeps its capacity, whatever the options of its clients.
 //
-// Without it, the capacity is the server's list-max-ziplist-entries, or its list-max-listpack-size where that is a number
-// of elements, or DefaultCapacity. The first push asks the server once, with CONFIG GET; where that is forbidden the default
+// Without this option, the capacity is the server's list-max-ziplist-entries, or its list-max-listpack-size if that is a number
+// of elements, or DefaultCapacity. The first push asks the server once, with CONFIG GET. If that is forbidden, DefaultCapacity
 // applies.
 func WithCapacity(elements int) Option {
 	return func(s *settings) error {
@@ -37,9 +37,10 @@ func WithCapacity(elements int) Option {
 	}
 }
 
-// WithoutExactlyOnce gives up the promise that each operation is done once. The server then stores no dedup records, and after a
-// failed connection go-redis repeats a push or pop as it repeats RPUSH or LPOP, which may push twice or lose an element. It
-// saves the server two calls an operation, and the memory of the records. Callers share operations all the same.
+// WithoutExactlyOnce turns exactly-once off. The server then stores no results. After a failed connection, go-redis retries an
+// operation as it retries RPUSH or LPOP, which may push twice or lose an element.
+//
+// It saves two calls on the server for each operation, and the memory of the stored results. Callers still share operations.
 func WithoutExactlyOnce() Option {
 	return func(s *settings) error {
 		s.WithoutDedup = true
@@ -47,24 +48,24 @@ func WithoutExactlyOnce() Option {
 	}
 }
 
-// WithReplicas makes every push and pop wait, before it returns, until n replicas of the server have it, as WAIT does. It waits
-// for as long as timeout, from a millisecond to half of the client's ReadTimeout. Callers that share an operation share the wait,
-// which takes no round trip of its own.
+// WithReplicas makes each method that changes the list, except Del, wait until n replicas have the change, as WAIT does. The
+// wait takes no extra round trip, and callers that share an operation share it. It lasts for at most timeout, from one
+// millisecond to half of the client's ReadTimeout. Pipelines and transactions through the hook do not wait.
 //
-// If fewer replicas have answered by then, the operation was carried out all the same: it returns its result, the elements of a
-// pop included, together with ErrNotReplicated. A pop that found nothing has nothing to wait for. If the master fails during
-// the wait, the operation is repeated on the next one, which carries it out unless it has been already.
+// If fewer replicas answer in time, the method returns its result together with ErrNotReplicated: the operation was applied. A pop
+// that finds no element returns redis.Nil in any case. If the master fails during the wait, the operation is retried on the new
+// master, which applies it unless it already has.
 //
-// WAIT makes it unlikely that a failover loses what was acknowledged; it is no consensus. A failover may still elect a replica
-// that is not one of the n. With n the number of all replicas, every replica that can be elected has what was acknowledged
-// without error, unless one is elected that has lost its data or is still loading it. What other clients have read may still
-// be lost, and so may an operation that returned ErrNotReplicated: then pushed elements are gone, and popped elements are
-// back in the list. Replicas have the data in memory, which says nothing of their disks.
+// This makes it unlikely that a failover loses an acknowledged operation, but it is not consensus: a failover may elect a
+// replica that is not one of the n. If n is the number of all replicas, each replica that can be elected has all operations
+// that returned without error, unless it has lost its data or is still loading it. An operation that returned ErrNotReplicated
+// may be undone: pushed elements are then gone, and popped elements are back in the list. So may one that another client has
+// seen and that was not yet acknowledged. Replicas have the data in memory, not necessarily on disk.
 func WithReplicas(n int, timeout time.Duration) Option {
 	return func(s *settings) error {
 		longest := script.ReadTimeout(s.Runner.Client) / 2
 		if n < 1 || timeout < time.Millisecond || longest > 0 && timeout > longest {
-			return fmt.Errorf("%w: %d replicas, %v; at least 1, and 1ms to half the client's ReadTimeout, %v", ErrReplicas, n, timeout, longest)
+			return fmt.Errorf("%w: n is %d, timeout is %v; n must be 1 or more, and timeout from 1ms to half the client's ReadTimeout, %v", ErrReplicas, n, timeout, longest)
 		}
 		s.Runner.Replicas, s.Runner.ReplicaTimeout = n, timeout
 		return nil

@@ -8,14 +8,11 @@ import (
 	"github.com/shardedlist/shardedlist/internal/layout"
 )
 
-// LPop removes the leftmost element and returns it: LPOP. It returns redis.Nil if the list is empty.
+// LPop removes and returns the leftmost element: LPOP. It returns redis.Nil if the list is empty.
 //
-// It costs O(1), and works on a server whose memory is full. It returns ErrWrongType or ErrLayout for a list that is not
-// one of ours, and the server's own errors, with nothing changed.
-//
-// It is done once: if a reply is lost, it is repeated under its number until the deadline of ctx, or for ten seconds if it has
-// none, and for thirty at the most. What it took for a caller that has given up goes back to the end it came from, as long as the
-// server can be reached within a minute. Callers at the same end that find a pop in flight share the next one.
+// It is O(1), and works while the memory of the server is full. It is applied exactly once. Goroutines that call LPop or
+// LPopCount while one is in flight share the next operation. An element that LPop takes for a caller that gave up goes back to
+// the left end. See [ShardedList] for retries, cancellation and errors.
 func (l *ShardedList) LPop(ctx context.Context) (string, error) {
 	value, err := l.popOne(ctx, layout.Left)
 	return value, l.wrap("lpop", err)
@@ -27,18 +24,18 @@ func (l *ShardedList) RPop(ctx context.Context) (string, error) {
 	return value, l.wrap("rpop", err)
 }
 
-// LPopCount removes up to count elements from the left end and returns them in the order they are popped: LPOP with a
-// count. It returns redis.Nil if the list is empty, and no elements for a count of 0 if it is not.
+// LPopCount removes up to count elements from the left end and returns them in the order popped: LPOP with a count. It returns
+// redis.Nil if the list is empty. If count is 0 and the list is not empty, it returns an empty slice.
 //
-// It is atomic, whatever number of shards the elements come from, and costs O(count). A count above 262,144 is split into
-// atomic parts of that size; an error then comes with the elements of the parts that were popped. It returns
-// ErrNegativeCount, with nothing sent, and otherwise the errors of LPop.
+// It is atomic over any number of shards, and O(count). A pop above 262,144 elements is split into atomic parts of that size.
+// If a part fails, LPopCount returns the error together with the elements of the parts before it. It returns ErrNegativeCount
+// if count is below 0, before anything is sent. Otherwise it is like LPop.
 func (l *ShardedList) LPopCount(ctx context.Context, count int) ([]string, error) {
 	values, err := l.popCount(ctx, layout.Left, count)
 	return values, l.wrap("lpop", err)
 }
 
-// RPopCount is LPopCount at the right end, the rightmost element first: RPOP with a count.
+// RPopCount is LPopCount at the right end. The rightmost element comes first: RPOP with a count.
 func (l *ShardedList) RPopCount(ctx context.Context, count int) ([]string, error) {
 	values, err := l.popCount(ctx, layout.Right, count)
 	return values, l.wrap("rpop", err)

@@ -7,29 +7,25 @@ import (
 	"github.com/shardedlist/shardedlist/internal/value"
 )
 
-// LPush inserts the values at the left end, one after the other, so that the last one becomes the leftmost, and returns
-// the length of the list after it: LPUSH.
+// LPush inserts the values at the left end, one after the other, so that the last value becomes the leftmost element. It
+// returns the length of the list after the push: LPUSH.
 //
-// Values are what go-redis takes: strings, byte slices, numbers, bools, times, durations, encoding.BinaryMarshaler, and a
-// lone []string or []any for its elements. There is no value that may not be pushed.
+// A value is what go-redis accepts: a string, byte slice, number, bool, time, duration or [encoding.BinaryMarshaler]. If the
+// only value is a []string or []any, its elements are pushed. Any bytes are allowed.
 //
-// It is atomic, whatever number of shards the values fill: all of them or none, next to each other. A call with more than
-// 262,144 values or 64 MiB is split into atomic parts of at most that size; an error then comes with the length after the
-// last part that was pushed. It costs O(values).
+// A push adds all values or none, next to each other, over any number of shards. It is O(values). A push above 262,144 values
+// or 64 MiB is split into atomic parts of at most that size. If a part fails, the parts before it stay applied, and LPush
+// returns the error and the length after the last part that succeeded.
 //
-// It returns ErrNoValues or ErrValue, with nothing sent, ErrWrongType or ErrLayout for a list that is not one of ours, and
-// the server's own errors. An error that the server replied with, out of memory for one, changed nothing.
-//
-// It is done once: if a reply is lost, it is repeated under its number until the deadline of ctx, or for ten seconds if it has
-// none, and for thirty at the most. If it is given up before its outcome is known, the error is ErrOutcomeUnknown; a ctx that ends
-// while a push is in flight does so only if the server does not answer for another half a second. Callers at the same end that find
-// a push in flight share the next one; each has a result of its own.
+// LPush is applied exactly once. Goroutines that call LPush while one is in flight share the next operation. Before anything is
+// sent, LPush returns ErrNoValues if there is no value, and ErrValue if go-redis cannot encode one. See [ShardedList] for
+// retries, cancellation and other errors.
 func (l *ShardedList) LPush(ctx context.Context, values ...any) (length int64, err error) {
 	length, err = l.push(ctx, layout.Left, values)
 	return length, l.wrap("lpush", err)
 }
 
-// RPush is LPush at the right end, where the last value becomes the rightmost: RPUSH.
+// RPush is LPush at the right end. The last value becomes the rightmost element: RPUSH.
 func (l *ShardedList) RPush(ctx context.Context, values ...any) (length int64, err error) {
 	length, err = l.push(ctx, layout.Right, values)
 	return length, l.wrap("rpush", err)
@@ -43,10 +39,10 @@ func (l *ShardedList) push(ctx context.Context, end layout.End, values []any) (l
 	return l.list.Push(ctx, end, values)
 }
 
-// LPushX is LPush for a list that has elements. If it has none, nothing is pushed and the length is 0: LPUSHX.
+// LPushX is LPush for a list that has elements. If the list is empty, it pushes nothing and returns 0: LPUSHX.
 //
-// Like all methods of this family it is done once, as LPush is, but callers do not share operations. A call that LPush would
-// split is split likewise, and ends with the first part that finds the list empty. Its errors are those of LPush.
+// It is applied exactly once, but callers do not share operations. If it is split, it stops at a part that finds the list
+// empty.
 func (l *ShardedList) LPushX(ctx context.Context, values ...any) (length int64, err error) {
 	length, err = l.pushX(ctx, layout.Left, values)
 	return length, l.wrap("lpushx", err)

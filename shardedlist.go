@@ -12,22 +12,59 @@ import (
 	"github.com/shardedlist/shardedlist/internal/session"
 )
 
-// ShardedList is a Redis list kept as a row of small Redis lists, its shards. Its methods behave like the Redis commands
-// and the go-redis methods of the same name. Each is one atomic step on the server unless its comment says otherwise.
+// ShardedList is one logical Redis list, stored as many small Redis lists, its shards. Its methods do what the Redis commands
+// and the go-redis methods of the same name do. Each is one atomic step on the server, unless its comment says otherwise.
 //
-// It is safe for concurrent use. Make one for each list and share it: its goroutines then share operations, and one
-// connection while they are blocked in BLPop, and one in BRPop.
+// A ShardedList is safe for concurrent use. Create one per list and share it: its callers then share operations, and callers
+// blocked in BLPop, or in BRPop, share a connection.
+//
+// # Indices and costs
+//
+// Indices are zero-based. A negative index counts from the right end: -1 is the last element.
+//
+// A cost is the work of the server for one call. O(1) means that it depends neither on the length of the list nor on the number
+// of shards. O(capacity) is the time to search one shard.
+//
+// # Results and errors
+//
+// If there is no element to return, the error is [redis.Nil] itself, which callers compare with ==. Any other error names the
+// operation and the list, and wraps its cause. Every method that sends a command can return
+//
+//   - an error that the server replied with, such as OOM; then nothing has changed
+//   - [ErrWrongType], [ErrLayout] or [ErrBroken], if the keys of the list are not as the library wrote them
+//   - the error of the connection or of ctx, together with [ErrOutcomeUnknown] if a change other than a pop may have been
+//     applied
+//   - [ErrNotReplicated] together with the result, if the list was created [WithReplicas]
+//
+// The comments of the methods name only further errors.
+//
+// # Retries
+//
+// While the server is loading, failing over or moving the slot of the list, a method retries until the deadline of ctx, or for
+// ten seconds from the call if ctx has none. A method that changes the list is applied exactly once, except Del: if its reply
+// is lost, it retries until then too, but for thirty seconds at most. A call that cannot connect fails after a few attempts.
+//
+// If a push, an edit, a move, or a change of expiry or name gives up while its outcome is unknown, it fails with
+// [ErrOutcomeUnknown]. If a pop does, it fails with the cause, and the elements that it took go back to the end they came from
+// if the server answers within thirty seconds more. They may then be out of order. [WithoutExactlyOnce] turns this off.
+//
+// # Cancellation
+//
+// A call that is queued behind an operation in flight returns as soon as its ctx ends, and is not applied. A call whose
+// operation another goroutine has sent waits for the outcome for up to half a second more. A call that sends its own operation
+// waits for the reply as go-redis does: for up to the client's ReadTimeout, or until the deadline of ctx if the client has
+// ContextTimeoutEnabled. Methods that wait for elements return sooner: see BLPop and BLMove.
 type ShardedList struct {
 	list layout.List
 }
 
-// New returns the list of the given name on the server, cluster or Sentinel-guarded master that rdb is connected to. It
-// sends nothing: as in Redis, the first push creates the list. The client stays the caller's, to configure and to close.
+// New returns the list of that name on the server, cluster or Sentinel master that rdb connects to. It sends nothing: as in
+// Redis, the first push creates the list. The caller configures and closes rdb.
 //
-// Every name but the empty one is allowed. A name with a hash tag, such as "{user1}:jobs", keeps it and thus its cluster slot;
-// any other name becomes the tag. Distinct names never share a key.
+// A name is any string but the empty one. A name with a hash tag, such as "{user1}:jobs", keeps the tag, and so its cluster
+// slot. Any other name becomes the tag. Distinct names never share a key.
 //
-// It returns ErrNilClient, ErrEmptyName, ErrCapacity or ErrReplicas.
+// New returns ErrNilClient, ErrEmptyName, ErrCapacity or ErrReplicas.
 func New(rdb redis.UniversalClient, name string, opts ...Option) (*ShardedList, error) {
 	list, err := open(rdb, name, "", opts)
 	if err != nil {
@@ -36,7 +73,7 @@ func New(rdb redis.UniversalClient, name string, opts ...Option) (*ShardedList, 
 	return &ShardedList{list}, nil
 }
 
-// open returns the list of that name, which may stand in for a plain key.
+// open returns the list of that name. standsFor is the plain key that it stands in for, or empty.
 func open(rdb redis.UniversalClient, name, standsFor string, opts []Option) (layout.List, error) {
 	if rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil() {
 		return nil, ErrNilClient
@@ -56,26 +93,26 @@ func open(rdb redis.UniversalClient, name, standsFor string, opts []Option) (lay
 // Name returns the name of the list, as given to New.
 func (l *ShardedList) Name() string { return l.list.Name() }
 
-// Del deletes the list and tells whether it existed: DEL.
+// Del deletes the list and reports whether it existed: DEL.
 //
-// The list is gone in one atomic step of constant cost, whatever its length. Its shards are then unlinked in bounded steps,
-// a hundred at a time, before Del returns. A Del that is cut short there has still deleted the list. The next operations on
-// the list, by any client, unlink what it left; until then it stays.
+// The list is gone after one atomic step, which is O(1). Del then unlinks its shards in further steps, a hundred at a time, and
+// returns. If it is interrupted there, the list is deleted all the same. Each later push, pop or delete of the list, by any
+// client, unlinks up to a hundred of the remaining shards. Without one, they stay.
 //
-// After a failed connection go-redis repeats the Del. The second one may find no list, and deletes what was pushed in between.
-// Its errors are those of LLen.
+// Del works while the memory of the server is full. It is not applied exactly once: go-redis retries it after a failed
+// connection. The retry may find no list, so that existed is false, and it deletes what was pushed in between.
 func (l *ShardedList) Del(ctx context.Context) (existed bool, err error) {
 	return resultOf[bool](ctx, l, "del", l.list.Delete())
 }
 
-// resultOf carries out an operation whose result is a T. It returns the zero T if there is none.
+// resultOf runs an operation whose result is a T. It returns the zero T if there is no result.
 func resultOf[T any](ctx context.Context, l *ShardedList, command string, op session.Operation) (T, error) {
 	result, err := op.Run(ctx)
 	value, _ := result.(T)
 	return value, l.wrap(command, err)
 }
 
-// listsOf returns the lists as their layouts.
+// listsOf returns the lists in their layouts.
 func listsOf(lists []*ShardedList) []layout.List {
 	result := make([]layout.List, len(lists))
 	for i, l := range lists {
