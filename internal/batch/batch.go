@@ -1,9 +1,9 @@
-// Package batch is group commit: callers of one kind who find an operation in flight share the next one.
+// Package batch implements group commit: callers of one kind that find an operation in flight share the next one.
 //
-// A caller that finds a free session leads a batch of its own, which its own goroutine sends at once. Callers that find all sessions busy
-// queue. When a session becomes free they are the next batch, and the first of them sends one operation for all.
+// A caller that finds an idle session leads its own batch, which its goroutine sends at once. Callers that find all sessions
+// busy queue. When a session becomes idle, they form the next batch, and the first of them sends one operation for all.
 //
-// This package knows who waits, who leads, and whose time is up. It does not know what an operation does.
+// The package knows who waits, who leads, and whose time is up. It does not know what an operation does.
 package batch
 
 import (
@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// sessions is how many operations of one kind may be in flight at once: while the server works on one, the client can
-	// prepare the other. That pays from a queue of minQueue on; below, two small batches cost more than one.
+	// sessions is the number of operations of one kind that may be in flight at once: the client prepares one while the server
+	// runs the other. This pays off from a queue of minQueue callers; below that, two small batches cost more than one.
 	sessions = 2
 	minQueue = 8
-	// maxCount and maxBytes bound what callers join into one operation. What one caller brings may be more.
+	// maxCount and maxBytes limit the requests that share an operation. A single request may exceed them.
 	maxCount = 1024
 	maxBytes = 1 << 20
 	// idleAfter is how long a session must be idle before the server is asked to drop a large result: not between any two
@@ -34,21 +34,22 @@ const (
 	idleAfter = 100 * time.Millisecond
 )
 
-// Kind is what differs between kinds of operations.
+// Kind describes one kind of operation.
 type Kind struct {
-	// Join makes one operation of the requests, and of none a no-op.
+	// Join combines the requests into one operation. Without requests it returns a no-op.
 	Join func(requests []*Request) session.Operation
-	// Share gives each request whose caller is there its part of the reply, and returns elements that are nobody's.
+	// Share gives each request whose caller is still there its part of the reply, and returns the elements that no caller
+	// takes.
 	Share func(requests []*Request, reply any) (surplus []string)
-	// Reclaim takes care of elements that are nobody's. Kinds without it change a list, and their callers have to hear that an
+	// Reclaim puts back elements that no caller takes. A kind without it changes a list, and its callers must learn that an
 	// outcome is unknown.
 	Reclaim func(surplus []string)
 }
 
-// ErrNoAnswer is the error of a caller whose turn came when its time was up.
+// ErrNoAnswer is the error of a caller whose time is up before its request can be sent.
 var ErrNoAnswer = fmt.Errorf("the server has not answered: %w", context.DeadlineExceeded)
 
-// Batcher is where the callers of one kind of operation meet.
+// Batcher combines the requests of one kind of operation.
 type Batcher struct {
 	// Fixed by New.
 	kind *Kind
@@ -89,7 +90,7 @@ func New(pool *session.Pool, kind *Kind) *Batcher {
 	return c
 }
 
-// Do carries out one caller's request, and returns its error. There is a result too with ErrNotReplicated.
+// Do runs one caller's request and returns its error. With ErrNotReplicated there is a result too.
 func (c *Batcher) Do(ctx context.Context, r *Request) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -108,7 +109,7 @@ func (c *Batcher) Do(ctx context.Context, r *Request) error {
 	return r.err
 }
 
-// dispatch gives an idle session to the first caller in the queue, who is to lead a batch. The lock is held.
+// dispatch gives an idle session to the first caller in the queue, which then leads a batch. The lock is held.
 func (c *Batcher) dispatch() {
 	for len(c.queue) > 0 && c.mayStart() {
 		next := slices.IndexFunc(c.idle, func(s *stream) bool { return s.Unknown() }) // that has to be resolved first
@@ -134,7 +135,7 @@ func (c *Batcher) mayStart() bool {
 	return len(c.idle) > 0 && len(c.queue) >= minQueue && c.abandoned == 0
 }
 
-// fill moves up to limit requests from the queue to a batch, as many as may be joined. The lock is held.
+// fill moves up to limit requests from the queue to a batch, as many as fit. The lock is held.
 func (c *Batcher) fill(b *batch, limit int) {
 	size := 0
 	for size < min(limit, len(c.queue)) {
@@ -150,11 +151,11 @@ func (c *Batcher) fill(b *batch, limit int) {
 	c.queue = slices.Delete(c.queue, 0, size)
 }
 
-// Fits reports whether requests of that many values or elements, and bytes, may be joined into one operation.
+// Fits reports whether requests with that many values or elements, and bytes, may share an operation.
 func Fits(count, bytes int) bool { return count <= maxCount && bytes <= maxBytes }
 
-// begin closes a batch: whoever is in the queue by now comes along. Before that, it lets callers run that are ready to, mostly
-// those whom the last batch has just served.
+// begin closes a batch: it takes the requests that are in the queue by now. Before that it yields to runnable callers, mostly
+// those that the last batch has just served.
 func (c *Batcher) begin(b *batch) {
 	if b.contended {
 		runtime.Gosched()
@@ -172,7 +173,7 @@ func (c *Batcher) begin(b *batch) {
 	c.dispatch() // what did not fit into the batch
 }
 
-// lead sends a batch, if there is one: a caller whose request is done gets none.
+// lead sends a batch. It does nothing if b is nil, which means that the caller's request is done.
 func (c *Batcher) lead(ctx context.Context, b *batch) {
 	if b == nil {
 		return
@@ -206,7 +207,7 @@ func (c *Batcher) send(ctx context.Context, b *batch) session.Outcome {
 	return b.stream.Do(ctx, b.leader.giveUp, b.op)
 }
 
-// resolve learns the outcome of a stream's last operation. Elements that it took go back.
+// resolve finds the outcome of a stream's last operation. It puts back elements that the operation took.
 func (c *Batcher) resolve(ctx context.Context, s *stream) session.Outcome {
 	noop := c.kind.Join(nil)
 	outcome := s.Resolve(ctx, noop)
@@ -216,8 +217,8 @@ func (c *Batcher) resolve(ctx context.Context, s *stream) session.Outcome {
 	return outcome
 }
 
-// finish frees the session of a batch, and tells the callers that their requests are done. It does so without the lock, because every
-// woken caller takes it next. It returns elements that no caller is there to take.
+// finish frees the session of a batch, and wakes its callers. It does so without the lock, because every woken caller takes it
+// next. It returns elements that no caller takes.
 func (c *Batcher) finish(b *batch, outcome session.Outcome) (surplus []string) {
 	c.mu.Lock()
 	if outcome.Status == session.Done {
@@ -246,7 +247,7 @@ func (c *Batcher) finish(b *batch, outcome session.Outcome) (surplus []string) {
 	return surplus
 }
 
-// forget has the server drop the large results of idle sessions. The others' turn comes when they are idle.
+// forget makes the server drop the large results of idle sessions. Busy sessions are handled when they become idle.
 func (c *Batcher) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,7 +257,7 @@ func (c *Batcher) forget() {
 	}
 }
 
-// abandon notes that the caller of a request in flight has gone.
+// abandon records that the caller of a request in flight has gone.
 func (c *Batcher) abandon(r *Request) {
 	r.gone = true
 	if s := r.batch.stream; !s.abandoned {
@@ -265,7 +266,7 @@ func (c *Batcher) abandon(r *Request) {
 	}
 }
 
-// clear notes that the stream's last operation is resolved, or was never sent.
+// clear records that the stream's last operation is resolved, or was never sent.
 func (c *Batcher) clear(s *stream) {
 	if s.abandoned {
 		s.abandoned = false
@@ -273,14 +274,14 @@ func (c *Batcher) clear(s *stream) {
 	}
 }
 
-// formed notes that the queue need not wait for that batch.
+// formed records that the batch no longer takes requests from the queue.
 func (c *Batcher) formed(b *batch) {
 	if c.forming == b {
 		c.forming = nil
 	}
 }
 
-// retire frees the session of a batch that is over.
+// retire frees the session of a finished batch.
 func (c *Batcher) retire(b *batch) {
 	c.formed(b)
 	if !b.stream.Unknown() {
@@ -293,8 +294,8 @@ func (c *Batcher) retire(b *batch) {
 	c.dispatch()
 }
 
-// passOn is for a leader whose time is up before the batch's outcome is known. The lead passes to a caller with time left, while the
-// record still exists. If there is none, the outcome is resolved in the background.
+// passOn is called by a leader whose time is up before the outcome of the batch is known. The lead passes to a caller with time
+// left, while the record still exists. If there is none, the outcome is resolved in the background.
 func (c *Batcher) passOn(ctx context.Context, b *batch, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -331,7 +332,7 @@ func (c *Batcher) passOn(ctx context.Context, b *batch, err error) {
 	go c.resolveAbandoned(context.WithoutCancel(ctx), b)
 }
 
-// withdraw takes the requests of callers who have gone out of a batch that was not sent. The lock is held.
+// withdraw removes the requests of callers that have gone from a batch that was not sent. The lock is held.
 func (c *Batcher) withdraw(b *batch) {
 	b.numbered, b.count, b.bytes = false, 0, 0
 	b.requests = slices.DeleteFunc(b.requests, func(r *Request) bool { return r.gone })
@@ -341,8 +342,8 @@ func (c *Batcher) withdraw(b *batch) {
 	c.clear(b.stream)
 }
 
-// resolveAbandoned asks for the outcome of a batch that has no callers left. If the server does not answer, the session's next
-// leader asks again.
+// resolveAbandoned resolves the outcome of a batch that has no callers left. If the server does not answer, the next leader of
+// the session tries again.
 func (c *Batcher) resolveAbandoned(ctx context.Context, b *batch) {
 	for start := time.Now(); b.stream.Unknown() && time.Since(start) < session.ResolveFor; {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -358,7 +359,7 @@ func (c *Batcher) resolveAbandoned(ctx context.Context, b *batch) {
 	c.retire(b)
 }
 
-// expire sends away the callers in the queue who have waited long enough.
+// expire returns an error to the callers in the queue whose time is up.
 func (c *Batcher) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -373,9 +374,9 @@ func (c *Batcher) expire() {
 	})
 }
 
-// leave is for a caller whose ctx has ended while it waited. In the queue, it takes its request with it. In a batch, it waits for about
-// a round trip to hear the outcome, so that a caller's own retry does not duplicate it. Then it leaves the request there: what
-// it pushes may be pushed, and what is popped for it goes to the others or back.
+// leave is called when the ctx of a waiting caller ends. A request in the queue is removed. For a request in a batch, leave
+// waits about a round trip for the outcome, so that a caller's own retry does not duplicate it. Then it leaves the request
+// there: its values may be pushed, and elements popped for it go to other callers or back to the list.
 func (c *Batcher) leave(ctx context.Context, r *Request) {
 	c.mu.Lock()
 	if i := slices.Index(c.queue, r); i >= 0 {

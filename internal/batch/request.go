@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Request is what one caller wants of an operation, and what it gets.
+// Request is one caller's part of an operation, and its result.
 type Request struct {
 	Values []any // to push
 	Count  int   // of values to push, or of elements to pop
@@ -30,8 +30,9 @@ func NewRequest() *Request {
 	return r
 }
 
-// Recycle lets others use a request that is done, and whose result has been read. One that failed may still be in use.
+// Recycle makes a request available for reuse, once it is done and its result has been read. A failed request may still be in
+// use.
 func (r *Request) Recycle() { requests.Put(r) }
 
-// Gone reports whether the caller has given up. Share asks.
+// Gone reports whether the caller has given up. Share calls it.
 func (r *Request) Gone() bool { return r.gone }

@@ -11,14 +11,14 @@ import (
 	"github.com/shardedlist/shardedlist/internal/session"
 )
 
-// Call is one caller's operation on several lists, or a move: it does not share operations, and waits by itself.
+// Call is one caller's operation on several lists, or a move. It shares neither operations nor its wait with other callers.
 type Call struct {
 	Source   Source
 	Sessions *session.Pool
 	Count    int // of elements that it wants
-	// Prepare makes sure that the operation can be built.
+	// Prepare fetches what the operation needs before it can be built.
 	Prepare func(ctx context.Context) error
-	// Reclaimer puts back what is taken for a caller who has gone; nil for a call that takes nothing out of its lists.
+	// Reclaimer puts back what was taken for a caller that has gone. It is nil for a call that takes nothing out of its lists.
 	Reclaimer session.Reclaimer
 }
 
@@ -30,7 +30,7 @@ func (c *Call) Operation(ctx context.Context) (session.Operation, error) {
 	return c.Source.Pop(c.Count, No, ""), nil
 }
 
-// Elements returns those of the operation's reply. To find none is redis.Nil.
+// Elements returns the elements in the operation's reply, or redis.Nil if there are none.
 func (c *Call) Elements(reply any, err error) ([]string, error) {
 	if !script.IsDone(err) {
 		return nil, err
@@ -43,7 +43,7 @@ func (c *Call) Elements(reply any, err error) ([]string, error) {
 	return nil, redis.Nil
 }
 
-// Run carries the call out at once, and returns the elements. To find none is redis.Nil.
+// Run runs the call at once and returns the elements, or redis.Nil if there are none.
 func (c *Call) Run(ctx context.Context) ([]string, error) {
 	op, err := c.Operation(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func (c *Call) Run(ctx context.Context) ([]string, error) {
 	return c.Elements(op.Run(ctx))
 }
 
-// Wait carries the call out when there are elements for it, or returns redis.Nil when the time is up.
+// Wait runs the call when there are elements for it. It returns redis.Nil if the timeout is over.
 func (c *Call) Wait(ctx context.Context, timeout time.Duration) ([]string, error) {
 	if timeout < 0 {
 		return nil, ErrNegativeTimeout
@@ -93,7 +93,7 @@ func (c *Call) Wait(ctx context.Context, timeout time.Duration) ([]string, error
 	return nil, session.Lost(ctx.Err(), c.Reclaimer != nil)
 }
 
-// callWaiter is a call that waits, on a connection and a goroutine of its own.
+// callWaiter is a call that waits, with its own connection and goroutine.
 type callWaiter struct {
 	loop
 	call     *Call
@@ -115,7 +115,7 @@ type callOutcome struct {
 	err   error
 }
 
-// serve runs while the caller waits, and goes on without it until the outcome is known.
+// serve runs while the caller waits, and continues without it until the outcome is known.
 func (w *callWaiter) serve() {
 	if err := w.call.Prepare(w.ctx); err != nil {
 		w.end = &callOutcome{err: err}
@@ -177,7 +177,7 @@ func (w *callWaiter) done(_ round, got result) (pause time.Duration) {
 	return pause
 }
 
-// finish gives the session back, and notes what the call came to.
+// finish returns the session to the pool, and records the outcome of the call.
 func (w *callWaiter) finish(outcome session.Outcome) {
 	reply, err := w.drop(outcome, w.call.Count)
 	w.end = &callOutcome{reply, err}

@@ -6,14 +6,14 @@ import (
 	"github.com/shardedlist/shardedlist/internal/script"
 )
 
-// failures decides what becomes of rounds that fail: waiting callers should not hear of what will pass.
+// failures tracks rounds that fail, so that waiting callers do not see errors that pass by themselves.
 type failures struct {
 	err    error
 	number int
 	since  time.Time
 }
 
-// count notes the error of a round, or that it had none.
+// count records the error of a round, or its success.
 func (f *failures) count(err error) {
 	if err == nil {
 		*f = failures{}
@@ -34,8 +34,8 @@ func (f *failures) pause() time.Duration {
 	return script.Backoff(f.number)
 }
 
-// endsWait reports whether a caller gets the error: at once if it is final; if it may pass, when it has lasted for longer than the
-// caller waits for that. A patient caller, whose context has a deadline, waits until then.
+// endsWait reports whether a caller gets the error: at once if it is final, or once a transient error has lasted longer than
+// the caller waits for the server. A patient caller, whose context has a deadline, waits until then.
 func (f *failures) endsWait(patient bool, joined, now time.Time) bool {
 	switch {
 	case f.err == nil:

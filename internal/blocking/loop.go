@@ -1,8 +1,10 @@
 // Package blocking serves callers that wait for elements.
 //
 // A caller never blocks on a shard. It waits on the bell, a list of dummy elements, and takes its element with the same pop as
-// everybody else, in one pipeline: a BLPOP on the bell, with the pop behind it. This package knows who waits, for how long,
-// and who gets what a pop brings. It does not know how a pop works, nor where the bell stands: its Source does.
+// other callers. Both are in one pipeline: a BLPOP on the bell, and then the pop.
+//
+// The package knows who waits, for how long, and who gets the elements of a pop. It does not know how a pop works, nor the key
+// of the bell: its Source does.
 package blocking
 
 import (
@@ -13,7 +15,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/session"
 )
 
-// Wait says how a pop that finds too few elements waits, as the scripts spell it.
+// Wait says how a pop that finds too few elements waits. The values are those of the scripts.
 type Wait string
 
 const (
@@ -22,18 +24,18 @@ const (
 	Woken Wait = "woken" // that BLPOP has ended
 )
 
-// Source is where elements come from: one end of a list, or of several.
+// Source is where elements come from: one end of a list, or of several lists.
 type Source interface {
-	// Pop takes up to count elements. A woken pop takes nothing if its release key, unless that is empty, exists.
+	// Pop takes up to count elements. A woken pop takes nothing if its release key exists. An empty release is no key.
 	Pop(count int, wait Wait, release string) session.Operation
-	// Block sends a pop behind a BLPOP, of a slice, on the bell and the release key.
+	// Block sends a pop after a BLPOP on the bell and the release key, which lasts for at most slice.
 	Block(s *session.Session, pop session.Operation, release string, slice time.Duration) (session.Outcome, error)
-	// Read reads a pop's reply: the elements, and whether the list was found to hold no more than those.
+	// Read reads the reply of a pop: the elements, and whether the list was found to hold no more than those.
 	Read(reply any) (elements []string, exhausted bool)
-	// ReleaseKey returns a new key that releases one BLPOP, and Release does so.
+	// ReleaseKey returns a new key that releases one BLPOP. Release releases it.
 	ReleaseKey() string
 	Release(key string)
-	// Slice returns how long a BLPOP may last that is to end at the deadline, if there is one.
+	// Slice returns how long a BLPOP may last, which ends by the deadline, if there is one.
 	Slice(deadline time.Time) time.Duration
 }
 
@@ -45,7 +47,7 @@ type round struct {
 	slice   time.Duration // how long to block
 }
 
-// result is what a round came to.
+// result is the outcome of a round.
 type result struct {
 	reply     any
 	elements  []string
@@ -55,15 +57,15 @@ type result struct {
 	armed     bool  // the list is empty, and the next push will ring
 }
 
-// party is who a loop serves.
+// party is what a loop serves.
 type party interface {
-	// next sets up a round, or reports that nobody waits any more.
+	// next sets up a round, or reports that nobody waits any longer.
 	next(armed bool) (round, bool)
-	// done hears what a round came to, and returns how long to pause before the next one.
+	// done receives the outcome of a round, and returns how long to pause before the next one.
 	done(r round, got result) (pause time.Duration)
 }
 
-// loop pops for a party that waits: at once if the list may have elements, else behind a BLPOP on the bell.
+// loop pops for a party that waits: at once if the list may have elements, otherwise after a BLPOP on the bell.
 type loop struct {
 	source   Source
 	sessions *session.Pool
@@ -85,8 +87,8 @@ func (l *loop) run(p party) {
 	}
 }
 
-// take pops, after blocking if the round says so. It can return both elements and an error. A pop whose outcome is unknown is retried by
-// the next round while its record exists: what it took comes before what the list has.
+// take pops, after blocking if the round says so. It can return both elements and an error. A pop whose outcome is unknown is
+// retried by the next round while its record exists: its elements come before those in the list.
 func (l *loop) take(r round) result {
 	if l.session != nil && l.session.Unknown() && time.Now().After(l.session.Expires()) {
 		_, _ = l.drop(session.Outcome{Status: session.Unknown}, r.count)
@@ -112,8 +114,8 @@ func (l *loop) take(r round) result {
 	return got
 }
 
-// attempt sends the pop, and repeats it until its outcome is known or it is time to tell those who have waited long enough. The error is
-// that of the BLPOP.
+// attempt sends the pop, and retries it until its outcome is known, or until the callers that have waited long enough must be
+// told. The error is that of the BLPOP.
 func (l *loop) attempt(r round) (session.Outcome, error) {
 	if r.release != "" {
 		outcome, err := l.source.Block(l.session, l.source.Pop(r.count, Woken, r.release), r.release, r.slice)
@@ -136,14 +138,14 @@ func (l *loop) attempt(r round) (session.Outcome, error) {
 	return outcome, nil
 }
 
-// drop gives the session back. A pop whose outcome is unknown is resolved, and what it took goes back to its end.
+// drop returns the session to the pool. A pop whose outcome is unknown is resolved, and its elements go back to their end.
 func (l *loop) drop(outcome session.Outcome, count int) (any, error) {
 	reply, err := l.sessions.Put(l.session, l.source.Pop(count, First, ""), outcome)
 	l.session = nil
 	return reply, err
 }
 
-// passOn rings again for others, if the loop may have consumed a wake-up.
+// passOn rings again for other callers, if the loop may have consumed a wake-up.
 func (l *loop) passOn() {
 	if l.owes {
 		l.owes = false

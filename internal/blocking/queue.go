@@ -17,17 +17,17 @@ import (
 var ErrNegativeTimeout = errors.New("timeout is negative")
 
 const (
-	// maxWoken bounds the elements that one pop takes for the callers waiting.
+	// maxWoken limits the elements that one pop takes for waiting callers.
 	maxWoken = 1024
-	// timerSlack is added to a caller's own timer, so that the server's timeout normally fires first.
+	// timerSlack is added to a caller's local timer, so that the server's timeout normally fires first.
 	timerSlack = 5 * time.Millisecond
-	// idleAfter is how long nobody must have waited before the server is asked to drop a large result.
+	// idleAfter is how long nobody must wait before the server is asked to drop a large result.
 	idleAfter = 100 * time.Millisecond
 )
 
-// Queue is the callers of this process that are blocked on one end of a list. While there are any, one goroutine serves them: it pops
-// as many elements as there are callers, hands them out in the order the callers came, and when the list is empty blocks on the
-// bell.
+// Queue holds the callers of this process that wait at one end of a list. While there are any, one goroutine serves them: it
+// pops as many elements as there are callers, delivers them in the order the callers came, and blocks on the bell when the list
+// is empty.
 type Queue struct {
 	// Fixed by New.
 	loop
@@ -45,7 +45,7 @@ type Queue struct {
 }
 
 // NewQueue returns the queue of a source that has one bell. popNow pops one element, and reclaim puts back elements that no
-// caller is there to take.
+// caller takes.
 func NewQueue(source Source, sessions *session.Pool, popNow func(ctx context.Context) (string, error), reclaim func(elements []string)) *Queue {
 	return &Queue{loop: loop{source: source, sessions: sessions}, popNow: popNow, reclaim: reclaim}
 }
@@ -74,7 +74,7 @@ func (w *waiter) serve(value string, err error) {
 	w.outcome <- outcome{value, err}
 }
 
-// Pop waits for an element: for a timeout, or for ever if that is 0. It returns redis.Nil when the time is up.
+// Pop waits for an element until the timeout, or forever if timeout is 0. It returns redis.Nil if the timeout is over.
 func (q *Queue) Pop(ctx context.Context, timeout time.Duration) (string, error) {
 	if timeout < 0 {
 		return "", ErrNegativeTimeout
@@ -111,7 +111,7 @@ func (q *Queue) Waiting() int {
 	return q.waiting.Len()
 }
 
-// Blocked reports whether the callers' pipeline blocks, or is on its way to.
+// Blocked reports whether the queue's pipeline blocks, or is about to.
 func (q *Queue) Blocked() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -140,9 +140,10 @@ func (q *Queue) join(timeout time.Duration, patient bool) *waiter {
 	return w
 }
 
-// leave takes a caller out who gives up, and returns the reason, unless an element has been taken for it. Where the pop in flight may
-// bring more elements than other callers are there to take, it is released, and the caller hears what it brought. Callers that
-// came after the pop was sent do not count: an element that left the list before they asked would reach them out of order.
+// leave removes a caller that gives up, and returns the reason, unless an element has been taken for it. If the pop in flight
+// may bring more elements than the other callers take, leave releases that pop, and the caller waits for its outcome. Callers
+// that came after the pop was sent do not count: an element that left the list before they called would reach them out of
+// order.
 func (q *Queue) leave(ctx context.Context, w *waiter, reason error) (string, error) {
 	q.mu.Lock()
 	if !w.served {
@@ -182,7 +183,7 @@ func (q *Queue) leave(ctx context.Context, w *waiter, reason error) (string, err
 	return "", reason
 }
 
-// releaseIdle releases the pop in flight if it is blocked and may bring more than there are callers to take. The lock is held.
+// releaseIdle releases the pop in flight if it is blocked and may bring more elements than there are callers. The lock is held.
 func (q *Queue) releaseIdle() {
 	if q.release != "" && q.inFlight < q.wanted {
 		go q.source.Release(q.release)
@@ -190,7 +191,7 @@ func (q *Queue) releaseIdle() {
 	}
 }
 
-// next begins a round for all who wait, or ends the goroutine if nobody does.
+// next starts a round for all waiting callers, or ends the goroutine if there are none.
 func (q *Queue) next(armed bool) (round, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -212,7 +213,7 @@ func (q *Queue) next(armed bool) (round, bool) {
 	return r, true
 }
 
-// rest leaves nothing undone that the goroutine, which is about to end, has begun. The lock is held.
+// rest completes what the goroutine has started, before it ends. The lock is held.
 func (q *Queue) rest() {
 	if q.owes {
 		q.owes = false
@@ -228,7 +229,7 @@ func (q *Queue) rest() {
 	}
 }
 
-// forget has the server drop a large result, if nobody waits.
+// forget makes the server drop a large result, if nobody waits.
 func (q *Queue) forget() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -237,7 +238,7 @@ func (q *Queue) forget() {
 	}
 }
 
-// firstDeadline is when the time of the first caller is up; zero if none has a timeout. The lock is held.
+// firstDeadline returns the earliest deadline of the callers, or zero if none has a timeout. The lock is held.
 func (q *Queue) firstDeadline() (first time.Time) {
 	for e := q.waiting.Front(); e != nil; e = e.Next() {
 		deadline := e.Value.(*waiter).deadline
@@ -248,8 +249,8 @@ func (q *Queue) firstDeadline() (first time.Time) {
 	return first
 }
 
-// done ends a round. It gives the elements to those whom the pop was sent for, who are the first in the queue, then to those of
-// them who are leaving, and ends all whose wait is over. Elements that no caller is there to take go back.
+// done ends a round. It delivers the elements to the callers that the pop was sent for, who are first in the queue, then to
+// those of them that are leaving, and ends the waits that are over. Elements that no caller takes go back to the list.
 func (q *Queue) done(r round, got result) (pause time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -273,7 +274,7 @@ func (q *Queue) done(r round, got result) (pause time.Duration) {
 	return q.failures.pause()
 }
 
-// deliver hands out elements, and returns those that are left. The lock is held.
+// deliver delivers elements and returns those that are left. The lock is held.
 func (q *Queue) deliver(got result) (left []string) {
 	elements := got.elements
 	for len(elements) > 0 && q.inFlight+q.leaving.Len() > 0 {
@@ -288,7 +289,7 @@ func (q *Queue) deliver(got result) (left []string) {
 	return elements
 }
 
-// endWaits ends the waits that are over after a round, which looked at an empty list or did not. The lock is held.
+// endWaits ends the waits that are over after a round. looked reports whether the round found the list empty. The lock is held.
 func (q *Queue) endWaits(got result, looked bool) {
 	now := time.Now()
 	for e := q.waiting.Front(); e != nil; {
@@ -309,7 +310,7 @@ func (q *Queue) endWaits(got result, looked bool) {
 	}
 }
 
-// DeliverLate gives elements that have left the list to callers who wait, and returns those that are left.
+// DeliverLate delivers elements that have already left the list to waiting callers, and returns those that are left.
 func (q *Queue) DeliverLate(elements []string) (left []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -6,40 +6,40 @@ import (
 	"github.com/shardedlist/shardedlist/internal/script"
 )
 
-// Operation is a script with all that there is to know of it to carry it out. A read has no session: it may run twice.
+// Operation is a script with all that is needed to run it. A read has no session: it may run twice.
 type Operation struct {
 	pool *Pool
 	call script.Call
 	at   int // where in the call's words the session stands; 0 in a read
 
-	// Finish makes the result of the script's reply, after it has done what is left to do in bounded steps. Without it, the reply
-	// is the result.
+	// Finish turns the reply of the script into the result, after any remaining work in bounded steps. Without it, the reply is
+	// the result.
 	Finish func(ctx context.Context, reply any) (any, error)
-	// Reclaimer puts back what the operation took for a caller who has gone. Without it the operation changes a list, and its
-	// caller has to hear that the outcome is unknown.
+	// Reclaimer puts back what the operation took for a caller that has gone. An operation without it changes a list, and its
+	// caller must learn that the outcome is unknown.
 	Reclaimer Reclaimer
 }
 
-// Reclaimer takes care of elements that nobody is there to take.
+// Reclaimer puts back elements that no caller takes.
 type Reclaimer interface {
-	// Noop returns an operation that takes nothing, and whose reply tells what was taken under its number.
+	// Noop returns an operation that takes nothing. Its reply tells what was taken under its number.
 	Noop() Operation
-	// Reclaim puts back what a reply says was taken.
+	// Reclaim puts back the elements in a reply.
 	Reclaim(reply any)
 }
 
 // sessionWords are the first arguments of a script: the session's id, the sequence number, and the life of the record.
 const sessionWords = 3
 
-// Append adds arguments behind the session's.
+// Append appends arguments after those of the session.
 func (o *Operation) Append(args ...any) { o.call.Args = append(o.call.Args, args...) }
 
-// Args returns the arguments behind the keys and the session.
+// Args returns the arguments after the keys and the session.
 func (o Operation) Args() []any {
 	return o.call.Args[o.at+sessionWords:]
 }
 
-// Run carries out the operation by itself, and returns its result. There is a result too with ErrNotReplicated.
+// Run runs the operation by itself and returns its result. With ErrNotReplicated there is a result too.
 func (o Operation) Run(ctx context.Context) (any, error) {
 	if o.at == 0 {
 		reply, err := o.pool.Runner.Run(ctx, o.call)

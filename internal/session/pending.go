@@ -8,13 +8,13 @@ import (
 	"github.com/shardedlist/shardedlist/internal/script"
 )
 
-// Pending is an operation that is sent in somebody else's pipeline.
+// Pending is an operation that is sent in a pipeline of the caller.
 type Pending struct {
 	op      Operation
 	session *Session // nil for a read
 }
 
-// Prepare gives the operation a session and a number, so that it can be sent. End must follow.
+// Prepare gives the operation a session and a number, so that it can be sent. The caller must call End.
 func (o Operation) Prepare() Pending {
 	if o.at == 0 {
 		return Pending{op: o}
@@ -25,14 +25,14 @@ func (o Operation) Prepare() Pending {
 	return Pending{o, s}
 }
 
-// Call returns what is to be sent.
+// Call returns the call to send.
 func (p Pending) Call() script.Call { return p.op.call }
 
-// Place names the server that it goes to, see script.Runner.Place.
+// Place names the server that the call goes to, see script.Runner.Place.
 func (p Pending) Place() string { return p.op.pool.Runner.Place(p.op.call.Key()) }
 
-// End returns the operation's reply, given what came back for what was sent. Outside a transaction an operation whose reply was lost,
-// or that the server could not serve for the moment, is repeated.
+// End returns the reply of the operation, given what the pipeline returned for its call. Outside a transaction, an operation is
+// retried if its reply was lost or the server could not serve it for now.
 func (p Pending) End(ctx context.Context, reply any, err error, atomic bool) (any, error) {
 	if err == redis.Nil {
 		reply, err = nil, nil
@@ -51,8 +51,8 @@ func (p Pending) End(ctx context.Context, reply any, err error, atomic bool) (an
 	return p.op.pool.Put(p.session, p.op, outcome)
 }
 
-// learnPipelined is learn for an attempt that go-redis may have repeated with its pipeline. The context's error may hide that of an
-// attempt before.
+// learnPipelined is learn for an attempt that go-redis may have retried with its pipeline. The context's error may hide that of
+// an earlier attempt.
 func (s *Session) learnPipelined(reply any, err error) Outcome {
 	outcome := s.learn(reply, err)
 	if outcome.Status == Refused && s.id != "" && mayHaveActed(err) {
@@ -62,7 +62,7 @@ func (s *Session) learnPipelined(reply any, err error) Outcome {
 	return outcome
 }
 
-// Finish makes the operation's result of its reply, see Operation.Finish.
+// Finish turns the reply into the operation's result, see Operation.Finish.
 func (p Pending) Finish(ctx context.Context, reply any) (any, error) {
 	return p.op.finish(ctx, reply, nil)
 }

@@ -16,7 +16,7 @@ var (
 	forgetScript  = script.Load("forget")
 )
 
-// Pool makes the sessions of one list, and keeps those that operations use one at a time.
+// Pool creates the sessions of one list, and reuses those that serve one operation at a time.
 type Pool struct {
 	Runner   *script.Runner
 	Key      string        // of the list; records stand beside it
@@ -27,7 +27,7 @@ type Pool struct {
 	resolving resolving
 }
 
-// New returns a session of its own.
+// New returns a session that is not pooled.
 func (p *Pool) New() *Session {
 	s := &Session{pool: p, life: cmp.Or(p.Life, RecordLife)}
 	if !p.Disabled {
@@ -36,7 +36,7 @@ func (p *Pool) New() *Session {
 	return s
 }
 
-// Get returns a session that nobody uses. It is to be given back by Put.
+// Get returns an idle session. The caller returns it with Put.
 func (p *Pool) Get() *Session {
 	if s, ok := p.idle.Get().(*Session); ok {
 		return s
@@ -44,7 +44,7 @@ func (p *Pool) Get() *Session {
 	return p.New()
 }
 
-// Operation returns an operation of the script on the keys, whose room further arguments are to be appended.
+// Operation returns an operation that runs the script on the keys. The caller appends up to room arguments.
 func (p *Pool) Operation(s *script.Script, keys []string, room int) Operation {
 	call := script.NewCall(s, keys, sessionWords+room)
 	call.Waits = true
@@ -53,14 +53,14 @@ func (p *Pool) Operation(s *script.Script, keys []string, room int) Operation {
 	return Operation{pool: p, call: call, at: at}
 }
 
-// Read returns an operation that changes nothing, or may run twice.
+// Read returns an operation that changes nothing, or that may run twice.
 func (p *Pool) Read(s *script.Script, keys []string, args ...any) Operation {
 	call := script.NewCall(s, keys, len(args))
 	call.Args = append(call.Args, args...)
 	return Operation{pool: p, call: call}
 }
 
-// Put takes back the session of an operation that is over or given up, and returns its reply and the error for its caller.
+// Put takes back the session of an operation that ended or was given up. It returns the reply and the error for the caller.
 func (p *Pool) Put(s *Session, op Operation, outcome Outcome) (any, error) {
 	if outcome.Status == Unknown {
 		p.resolveLater(s, op)
@@ -78,15 +78,16 @@ type givenUp struct {
 	deadline time.Time
 }
 
-// resolving is the operations given up. One goroutine resolves them while there are any: callers who cancel faster than the server
-// answers must not pile up more.
+// resolving holds the operations that were given up. One goroutine resolves them, so that callers who cancel faster than the
+// server answers do not start more.
 type resolving struct {
 	mu      sync.Mutex
 	queue   []givenUp
 	running bool
 }
 
-// resolveLater makes sure that an operation given up can no longer be carried out, and that what it took is not lost.
+// resolveLater makes sure that an operation that was given up can no longer be applied, and that the elements it took are not
+// lost.
 func (p *Pool) resolveLater(s *Session, op Operation) {
 	r := &p.resolving
 	r.mu.Lock()

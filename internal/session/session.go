@@ -1,10 +1,10 @@
-// Package session carries out operations exactly once.
+// Package session applies operations exactly once.
 //
-// A session is one client's stream of operations on a list, one at a time. Each has a sequence number, and the script that carries it
-// out stores the number with the result, in a dedup record beside the list. So an operation whose reply is lost is repeated under
-// its number until its outcome is known, and acts once.
+// A session is one client's stream of operations on a list, one at a time. Each operation has a sequence number, which its
+// script stores with the result in a dedup record beside the list. If a reply is lost, the operation is sent again with the
+// same number until its outcome is known, and is applied once.
 //
-// This package knows sessions, sequence numbers, outcomes, and how to resolve an unknown one. It does not know what an
+// The package knows sessions, sequence numbers, outcomes, and how to resolve an unknown outcome. It does not know what an
 // operation does.
 package session
 
@@ -21,16 +21,17 @@ import (
 const (
 	// RecordLife is how long the server keeps the dedup record of a session after its last operation.
 	RecordLife = 60 * time.Second
-	// ResolveFor is how long an unknown outcome is asked for in the background, well within the life of the record.
+	// ResolveFor is how long the library tries to resolve an unknown outcome in the background, well within the life of the
+	// record.
 	ResolveFor = RecordLife / 2
 	// LeaveGrace is how long a caller whose context has ended waits for the outcome of an operation in flight. It matters only when
 	// the server does not answer.
 	LeaveGrace = 500 * time.Millisecond
-	// maxReconnects is how often a connection is tried again before an operation fails that was never sent.
+	// maxReconnects is how often an operation that was never sent is retried before it fails.
 	maxReconnects = 3
 )
 
-// Session is a stream of operations. It belongs to one goroutine at a time.
+// Session is a stream of operations. One goroutine uses it at a time.
 type Session struct {
 	pool *Pool
 	id   string        // empty: operations are not recorded, and lost replies are go-redis's to deal with
@@ -48,14 +49,14 @@ func (s *Session) Begin() {
 	s.expires = time.Now().Add(s.life / 2)
 }
 
-// Expires returns when it is too late to repeat the operation, since the server may have dropped its record.
+// Expires returns the time after which the operation must not be retried, because the server may have dropped its record.
 func (s *Session) Expires() time.Time { return s.expires }
 
-// Unknown reports whether the outcome of the last operation is unknown. The operation must be repeated, or resolved, before the
+// Unknown reports whether the outcome of the last operation is unknown. The operation must be retried or resolved before the
 // next one begins.
 func (s *Session) Unknown() bool { return s.unknown }
 
-// Do sends an operation under the current number until its outcome is known, until is over, or its record may be gone.
+// Do sends an operation with the current number until its outcome is known, until is over, or the record may be gone.
 func (s *Session) Do(ctx context.Context, until time.Time, op Operation) Outcome {
 	if s.expires.Before(until) {
 		until = s.expires
@@ -63,14 +64,14 @@ func (s *Session) Do(ctx context.Context, until time.Time, op Operation) Outcome
 	return s.repeat(ctx, until, op)
 }
 
-// Resolve learns the outcome of the last operation, by repeating it as a no-op under its number until the deadline of ctx. Done means
-// that the operation was carried out, or now never will be: its elements, if it took any, are in the reply.
+// Resolve finds the outcome of the last operation, by sending a no-op with its number until the deadline of ctx. Done means
+// that the operation was applied, or no longer can be. Elements that it took are in the reply.
 func (s *Session) Resolve(ctx context.Context, noop Operation) Outcome {
 	return s.repeat(ctx, script.Deadline(ctx), noop)
 }
 
-// Block sends an operation once, behind a blocking command and in one pipeline with it. The error is the blocking command's. If the
-// outcome is unknown the operation must be repeated, by Do.
+// Block sends an operation once, after a blocking command and in one pipeline with it. The error is that of the blocking
+// command. If the outcome is unknown, Do must retry the operation.
 func (s *Session) Block(ctx context.Context, command []any, op Operation) (Outcome, error) {
 	s.address(op)
 	reply, err, commandErr := s.pool.Runner.Behind(ctx, command, op.call)
@@ -115,7 +116,7 @@ func (s *Session) address(op Operation) {
 	words[0], words[1], words[2] = s.id, s.number, s.life.Milliseconds()
 }
 
-// learn notes what an attempt at the operation tells of its outcome.
+// learn updates what is known of the outcome after an attempt.
 func (s *Session) learn(reply any, err error) Outcome {
 	switch {
 	case script.IsDone(err):
@@ -130,7 +131,7 @@ func (s *Session) learn(reply any, err error) Outcome {
 	return s.failed(err)
 }
 
-// failed is the outcome of an attempt that failed.
+// failed returns the outcome of a failed attempt.
 func (s *Session) failed(err error) Outcome {
 	if s.unknown {
 		return Outcome{Status: Unknown, Err: err}
@@ -138,14 +139,14 @@ func (s *Session) failed(err error) Outcome {
 	return Outcome{Status: Refused, Err: err}
 }
 
-// unsent reports whether an attempt failed because the context had ended before go-redis sent anything. A single command tells, which
-// go-redis does not repeat. In a pipeline the context's error may hide that of an earlier attempt.
+// unsent reports whether an attempt failed because the context had ended before go-redis sent anything. It can tell only for a
+// single command, which go-redis does not retry. In a pipeline, the context's error may hide that of an earlier attempt.
 func (s *Session) unsent(err error) bool {
 	return s.pool.Runner.Replicas == 0 && (err == context.Canceled || err == context.DeadlineExceeded)
 }
 
-// Forget drops the result of the last operation, which the client has, from its record. If that fails, the record expires. Another
-// goroutine may use a copy of the session for it.
+// Forget removes the result of the last operation, which the client has received, from the record. If that fails, the record
+// expires. It may run on a copy of the session in another goroutine.
 func (s *Session) Forget() {
 	if s.id == "" {
 		return
@@ -155,7 +156,7 @@ func (s *Session) Forget() {
 	_, _ = s.pool.Runner.Once(context.Background(), op.call)
 }
 
-// ForgetLarge is Forget for a session whose record may hold a large result, as Large tells. It does not wait.
+// ForgetLarge is Forget if the record may hold a large result. It does not wait.
 func (s *Session) ForgetLarge() {
 	if s.large && !s.unknown {
 		s.large = false
