@@ -16,7 +16,7 @@ func translateDel(_ context.Context, c *invocation, lists []layout.List) (*trans
 	return counting(c, lists, layout.List.Delete, func(existed any) bool { return existed.(bool) }), nil
 }
 
-// counting is the translation of a command that counts the lists that a result is true of, and the plain keys.
+// counting translates a command that counts the lists with a true result, and the plain keys.
 func counting(c *invocation, lists []layout.List, operation func(layout.List) session.Operation, isTrue func(result any) bool) *translation {
 	count := func(results []any) (total int64) {
 		for _, result := range results {
@@ -46,7 +46,7 @@ func translateType(_ context.Context, c *invocation, lists []layout.List) (*tran
 	return t, nil
 }
 
-// translateOther refuses a command of another type where there is a sharded list.
+// translateOther refuses a command of another type if there is a sharded list.
 func translateOther(ctx context.Context, _ *invocation, lists []layout.List) (*translation, error) {
 	length, err := lists[0].Exists().Run(ctx)
 	if err == nil && length.(int64) > 0 {
@@ -67,7 +67,7 @@ func translateObject(_ context.Context, c *invocation, lists []layout.List) (*tr
 	return t, nil
 }
 
-// translateMemory answers MEMORY USAGE as Info does, before the rest of a pipeline is sent.
+// translateMemory answers MEMORY USAGE from Info, before the rest of a pipeline is sent.
 func translateMemory(ctx context.Context, c *invocation, lists []layout.List) (*translation, error) {
 	if !c.is(1, "usage") {
 		return nil, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/session"
 )
 
-// translateExpire leaves faults with the arguments to the server, which finds them whether there is a key or not.
+// translateExpire leaves invalid arguments to the server, which finds them whether the key exists or not.
 func translateExpire(how layout.ExpiryKind, unit time.Duration) func(context.Context, *invocation, []layout.List) (*translation, error) {
 	return func(_ context.Context, c *invocation, lists []layout.List) (*translation, error) {
 		e := layout.Expiry{How: how}
@@ -30,7 +30,7 @@ func translatePersist(_ context.Context, c *invocation, lists []layout.List) (*t
 	return expiring(c, lists, layout.Expiry{How: layout.ExpireNever, Conditions: "XX"}), nil
 }
 
-// expiring is the translation of a command that sets when a list expires.
+// expiring translates a command that sets the expiry of a list.
 func expiring(c *invocation, lists []layout.List, e layout.Expiry) *translation {
 	t := general(c, lists, func(l layout.List) session.Operation { return l.Expire(e) }, func(results []any) bool { return results[0] == true })
 	t.reply = func(results []any, plain any) (any, error) {
@@ -42,7 +42,7 @@ func expiring(c *invocation, lists []layout.List, e layout.Expiry) *translation 
 	return t
 }
 
-// milliseconds reads when a list is to expire, unless Redis has no room for it.
+// milliseconds parses the time of an expiry, unless it is out of range for Redis.
 func (c *invocation) milliseconds(how layout.ExpiryKind, unit time.Duration) (int64, bool) {
 	n, err := c.integer(2)
 	per := unit.Milliseconds()
@@ -53,7 +53,7 @@ func (c *invocation) milliseconds(how layout.ExpiryKind, unit time.Duration) (in
 	return n, how == layout.ExpireAt || n <= math.MaxInt64-time.Now().UnixMilli()
 }
 
-// conditions reads those of an expiry, if they are compatible.
+// conditions parses the conditions of an expiry, if they are compatible.
 func (c *invocation) conditions(from int) (string, bool) {
 	has := map[string]bool{}
 	for i := from; i < len(c.args); i++ {
@@ -83,7 +83,7 @@ func translateTTL(unit time.Duration, absolute bool) func(context.Context, *invo
 	}
 }
 
-// translateRename is for RENAME and RENAMENX: the latter does not replace a list.
+// translateRename is for RENAME and RENAMENX. The latter does not replace a list.
 func translateRename(done any, replace bool) func(context.Context, *invocation, []layout.List) (*translation, error) {
 	return func(_ context.Context, _ *invocation, lists []layout.List) (*translation, error) {
 		return transferring(lists, layout.Rename, replace, done)
@@ -105,7 +105,7 @@ func translateCopy(_ context.Context, c *invocation, lists []layout.List) (*tran
 	return transferring(lists, layout.Copy, replace, int64(1))
 }
 
-// transferring is the translation of a command that gives its first list, or its elements, to the second.
+// transferring translates a command that renames or copies its first list to the second.
 func transferring(lists []layout.List, how layout.Transfer, replace bool, done any) (*translation, error) {
 	from, to := lists[0], lists[1]
 	if from == to {

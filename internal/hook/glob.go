@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Match returns a function that tells whether a key matches any of the patterns of KEYS.
+// Match returns a function that reports whether a key matches any of the patterns of KEYS.
 func Match(patterns ...string) func(key string) bool {
 	return func(key string) bool {
 		return slices.ContainsFunc(patterns, func(pattern string) bool { return globMatches(pattern, key) })
 	}
 }
 
-// globMatches tells whether a key matches a pattern of Redis's KEYS, byte by byte.
+// globMatches reports whether a key matches a pattern of Redis's KEYS, byte by byte.
 func globMatches(pattern, key string) bool {
 	star, after := -1, 0 // the last * and where in the key what follows it is tried
 	p, k := 0, 0
@@ -33,7 +33,7 @@ func globMatches(pattern, key string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// globMatchesByte matches one byte with what the pattern begins with, and returns how long that is.
+// globMatchesByte matches one byte with the start of the pattern, and returns the length of that start.
 func globMatchesByte(pattern string, b byte) (size int, ok bool) {
 	switch {
 	case pattern == "":
@@ -48,7 +48,7 @@ func globMatchesByte(pattern string, b byte) (size int, ok bool) {
 	return 1, pattern[0] == b
 }
 
-// globMatchesClass matches one byte with a class in brackets. As in Redis, one that is not closed ends with the pattern.
+// globMatchesClass matches one byte with a class in brackets. As in Redis, a class that is not closed ends with the pattern.
 func globMatchesClass(class string, b byte) (size int, ok bool) {
 	i := 1
 	negated := i < len(class) && class[i] == '^'

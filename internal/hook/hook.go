@@ -1,7 +1,7 @@
-// Package hook is the go-redis hook with which list commands work on sharded lists.
+// Package hook is the go-redis hook that makes list commands work on sharded lists.
 //
-// It knows commands: where their keys are, what they mean for lists, and the replies that Redis gives; alone, in pipelines and in
-// transactions. It does not know the keys of shards, nor how an operation is repeated.
+// The package knows commands: where their keys are, what they do to lists, and how Redis replies, alone, in pipelines and in
+// transactions. It does not know the keys of shards, nor how operations are retried.
 package hook
 
 import (
@@ -38,7 +38,7 @@ func New(match func(key string) bool, open func(key string) (layout.List, error)
 	return &Hook{match: match, open: open}
 }
 
-// maxRecent bounds how many lists a hook remembers, to twice as many: names may be without number.
+// maxRecent limits the number of lists that a hook keeps, to twice as many: the number of names may be unlimited.
 const maxRecent = 4096
 
 // list returns the sharded list that stands in for a key.
@@ -62,12 +62,12 @@ func (h *Hook) list(key string) (layout.List, error) {
 	return l, nil
 }
 
-// DialHook is of redis.Hook.
+// DialHook implements redis.Hook.
 func (h *Hook) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
 }
 
-// ProcessHook is of redis.Hook.
+// ProcessHook implements redis.Hook.
 func (h *Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		c := h.recognize(cmd)
@@ -90,7 +90,7 @@ func (h *Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// alone carries out a command that has a way of its own when it is not in a pipeline.
+// alone runs a command outside a pipeline, if it is handled differently there.
 func (h *Hook) alone(ctx context.Context, c *invocation) (any, error) {
 	lists, err := h.lists(c)
 	if err != nil {
@@ -99,7 +99,7 @@ func (h *Hook) alone(ctx context.Context, c *invocation) (any, error) {
 	return c.command.direct(ctx, c, lists)
 }
 
-// translate returns the operations that carry out a call, or nil if it is to be sent as it is.
+// translate returns the operations for a call, or nil if the command is to be sent unchanged.
 func (h *Hook) translate(ctx context.Context, c *invocation) (*translation, error) {
 	if c.tooLong() {
 		return &translation{plain: c.truncated()}, nil
@@ -111,7 +111,7 @@ func (h *Hook) translate(ctx context.Context, c *invocation) (*translation, erro
 	return c.command.translate(ctx, c, lists)
 }
 
-// run carries out a translation that stands alone.
+// run runs a translation outside a pipeline.
 func (t *translation) run(ctx context.Context, next redis.ProcessHook) (any, error) {
 	results := make([]any, len(t.steps))
 	var shortfall error // ErrNotReplicated

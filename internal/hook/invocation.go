@@ -13,7 +13,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/value"
 )
 
-// invocation is a command on its way to sharded lists.
+// invocation is a call of a command on sharded lists.
 type invocation struct {
 	cmd     redis.Cmder
 	name    string // in lower case
@@ -22,7 +22,7 @@ type invocation struct {
 	at      []int // its keys that match
 }
 
-// recognize returns the call that a command is if it has a key that matches, else nil.
+// recognize returns the call of a command that has a key that matches, else nil.
 func (h *Hook) recognize(cmd redis.Cmder) *invocation {
 	args := cmd.Args()
 	if _, ours := cmd.(script.Command); ours || len(args) < 2 {
@@ -51,7 +51,7 @@ func (h *Hook) recognize(cmd redis.Cmder) *invocation {
 	return c
 }
 
-// keys yields the positions of the call's keys. Where they cannot be told, there are none: the server finds the same fault.
+// keys yields the positions of the call's keys. If they cannot be determined, it yields none: the server finds the same fault.
 func (c *invocation) keys() func(yield func(int) bool) {
 	first, last := c.command.keys.first, c.command.keys.last
 	if last < 0 {
@@ -93,12 +93,12 @@ func (h *Hook) lists(c *invocation) ([]layout.List, error) {
 	return lists, nil
 }
 
-// unsupported is the error of what a sharded list does not support.
+// unsupported returns the error for a command that a sharded list does not support.
 func (c *invocation) unsupported(hint string) error {
 	return fmt.Errorf("shardedlist: %s: %w: %s", c.name, ErrUnsupported, hint)
 }
 
-// tooLong tells whether it has more words than the command takes.
+// tooLong reports whether the call has more words than the command takes.
 func (c *invocation) tooLong() bool { return c.command.arity > 0 && len(c.args) > c.command.arity }
 
 // truncated returns what is sent of a command that is too long, so that the server reports the arity error: no version of the server
@@ -115,15 +115,15 @@ func (c *invocation) wrongNumber() error {
 	return rediserr.WrongNumber(c.name)
 }
 
-// text is an argument as go-redis sends it.
+// text returns an argument as go-redis sends it.
 func (c *invocation) text(i int) string {
 	return value.Text(c.args[i])
 }
 
-// is tells whether an argument is the word, in any case.
+// is reports whether an argument is the word, in any case.
 func (c *invocation) is(i int, word string) bool { return strings.EqualFold(c.text(i), word) }
 
-// integer reads an argument as Redis reads integers.
+// integer parses an argument as Redis parses integers.
 func (c *invocation) integer(i int) (int64, error) {
 	text := c.text(i)
 	n, err := strconv.ParseInt(text, 10, 64)

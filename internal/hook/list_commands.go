@@ -43,7 +43,7 @@ func joinPush(end layout.End) func(context.Context, *invocation, []layout.List) 
 	}
 }
 
-// popCount reads the count of a pop: 1 and false if there is none.
+// popCount parses the count of a pop. It returns 1 and false if there is none.
 func (c *invocation) popCount() (count int64, counted bool, err error) {
 	switch len(c.args) {
 	case 2:
@@ -82,7 +82,7 @@ func popAlone(end layout.End) func(context.Context, *invocation, []layout.List) 
 	}
 }
 
-// noElements is the reply of a pop with a count of 0.
+// noElements returns the reply of a pop with a count of 0.
 func noElements(length any) (any, error) {
 	if length == int64(0) {
 		return nil, nil
@@ -113,7 +113,7 @@ func joinPop(end layout.End) func(context.Context, *invocation, []layout.List) (
 	}
 }
 
-// maxListLength is more than any list holds, and little enough for Lua to count exactly.
+// maxListLength is longer than any list, and small enough for Lua to count exactly.
 const maxListLength = 1 << 52
 
 func translateLLen(_ context.Context, _ *invocation, lists []layout.List) (*translation, error) {
@@ -128,8 +128,8 @@ func translateLIndex(_ context.Context, c *invocation, lists []layout.List) (*tr
 	return single(lists[0].Index(clampIndex(index))), nil
 }
 
-// errUnlessEmpty is for a fault with an argument that Redis finds only if there is a list: an empty one has another error, or
-// gives nil.
+// errUnlessEmpty is for an invalid argument that Redis reports only if there is a list. For an empty list it returns another
+// error, or nil.
 func errUnlessEmpty(l layout.List, fault, empty error) *translation {
 	return singleThen(l.Length(), func(length any) (any, error) {
 		if length == int64(0) {
@@ -196,7 +196,7 @@ func translateLRange(_ context.Context, c *invocation, lists []layout.List) (*tr
 	return t, err
 }
 
-// overSpan translates a command whose arguments are the indices from where and to where.
+// overSpan translates a command whose arguments are a start and a stop index.
 func (c *invocation) overSpan(operation func(start, stop any) session.Operation) (*translation, error) {
 	start, err := c.integer(2)
 	if err != nil {
@@ -209,7 +209,7 @@ func (c *invocation) overSpan(operation func(start, stop any) session.Operation)
 	return single(operation(clampIndex(start), clampIndex(stop))), nil
 }
 
-// translateLPos leaves the options to the script, which has the server judge them.
+// translateLPos passes the options to the script, which has the server check them.
 func translateLPos(_ context.Context, c *invocation, lists []layout.List) (*translation, error) {
 	return single(lists[0].Positions(c.args[2:]...)), nil
 }
@@ -217,7 +217,7 @@ func translateLPos(_ context.Context, c *invocation, lists []layout.List) (*tran
 // clampIndex makes an index small enough for Lua to count with.
 func clampIndex(index int64) int64 { return max(-maxListLength, min(index, maxListLength)) }
 
-// timeout reads a number of seconds.
+// timeout parses a number of seconds.
 func (c *invocation) timeout(i int) (time.Duration, error) {
 	seconds, err := strconv.ParseFloat(c.text(i), 64)
 	switch {

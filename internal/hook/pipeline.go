@@ -13,7 +13,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/session"
 )
 
-// ProcessPipelineHook is of redis.Hook.
+// ProcessPipelineHook implements redis.Hook.
 func (h *Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		calls := make([]*invocation, len(cmds))
@@ -32,7 +32,7 @@ func (h *Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	}
 }
 
-// transaction carries out commands between MULTI and EXEC. If one of them is refused, none is sent.
+// transaction runs commands between MULTI and EXEC. If one of them is refused, none is sent.
 func (h *Hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook) error {
 	p := pipeline{hook: h, atomic: true}
 	for i, cmd := range cmds {
@@ -53,7 +53,7 @@ func (h *Hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*inv
 	return cmp.Or(firstError(cmds[1:]), err)
 }
 
-// pipeline carries out commands that need not be atomic. Those that may wait divide it.
+// pipeline runs commands that need not be atomic. A blocking command splits the pipeline.
 func (h *Hook) pipeline(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook) error {
 	p := pipeline{hook: h}
 	for i, cmd := range cmds {
@@ -97,7 +97,7 @@ type part struct {
 	plain       script.Command
 }
 
-// aborted is the error of the transaction's other commands if one that was sent has kept it from being carried out.
+// aborted returns the error for the other commands of a transaction that was aborted because of one command.
 func (p *pipeline) aborted() error {
 	for _, part := range p.parts {
 		switch err := part.cmds[0].Err(); {
@@ -110,7 +110,7 @@ func (p *pipeline) aborted() error {
 	return nil
 }
 
-// add appends a command. One that cannot be sent gets its error, which add returns.
+// add appends a command. If the command cannot be sent, add sets and returns its error.
 func (p *pipeline) add(ctx context.Context, cmd redis.Cmder, c *invocation) error {
 	if c == nil {
 		p.parts = append(p.parts, &part{cmds: []redis.Cmder{cmd}})
@@ -138,7 +138,7 @@ func (p *pipeline) add(ctx context.Context, cmd redis.Cmder, c *invocation) erro
 	return nil
 }
 
-// join adds a request to those of the part, if they are of one kind and there is room.
+// join adds a request to those of the part, if they are of the same kind and there is room.
 func (p *part) join(j *joined) bool {
 	if p.joined == nil {
 		return false
@@ -154,7 +154,7 @@ func (p *part) join(j *joined) bool {
 	return true
 }
 
-// requests are those of the part's commands.
+// requests returns the requests of the part's commands.
 func (p *part) requests() []*batch.Request {
 	requests := make([]*batch.Request, len(p.joined))
 	for i, j := range p.joined {
@@ -163,7 +163,7 @@ func (p *part) requests() []*batch.Request {
 	return requests
 }
 
-// exec sends the commands and fills in their replies. An error that is not one command's it returns.
+// exec sends the commands and sets their replies. It returns an error that does not belong to one command.
 func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) error {
 	var wire []redis.Cmder
 	known := make(map[scriptAt]bool)
@@ -197,8 +197,8 @@ type scriptAt struct {
 	place  string
 }
 
-// prepare appends what is to be sent for the part. Scripts are sent whole the first time: if the server did not know one, the
-// commands behind it would be carried out all the same.
+// prepare appends what is sent for the part. A script is sent in full the first time: if the server did not have it, the
+// commands after it would run all the same.
 func (p *part) prepare(ctx context.Context, wire []redis.Cmder, known map[scriptAt]bool) []redis.Cmder {
 	steps := p.translation.steps
 	if p.joined != nil {
@@ -223,7 +223,7 @@ func (p *part) prepare(ctx context.Context, wire []redis.Cmder, known map[script
 	return wire
 }
 
-// finish fills in the replies of the part's commands.
+// finish sets the replies of the part's commands.
 func (p *part) finish(ctx context.Context, atomic bool) {
 	replies := make([]any, len(p.sent))
 	var problem error
@@ -240,7 +240,7 @@ func (p *part) finish(ctx context.Context, atomic bool) {
 	_ = setReply(p.cmds[0], reply, err)
 }
 
-// reply makes the command's reply of those of its steps, unless there is a problem.
+// reply builds the reply of the command from those of its steps, unless there is a problem.
 func (p *part) reply(ctx context.Context, replies []any, problem error) (any, error) {
 	if problem != nil {
 		return nil, problem
@@ -265,7 +265,7 @@ func (p *part) reply(ctx context.Context, replies []any, problem error) (any, er
 	return reply, cmp.Or(err, shortfall)
 }
 
-// share gives each of the joined commands its part of the reply.
+// share gives each joined command its part of the reply.
 func (p *part) share(reply any, problem error) {
 	if problem == nil {
 		p.joined[0].kind.Share(p.requests(), reply)

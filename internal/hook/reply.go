@@ -12,8 +12,8 @@ import (
 	"github.com/shardedlist/shardedlist/internal/script"
 )
 
-// setReply fills a command with a reply as the server sends it: nil, an int64, a string, or a []any of such. It returns the
-// command's error; with ErrNotReplicated there is a reply too.
+// setReply sets the reply of a command as the server sends it: nil, an int64, a string, or a []any of these. It returns the
+// command's error. With ErrNotReplicated there is a reply too.
 func setReply(cmd redis.Cmder, reply any, err error) error {
 	if err == nil && reply == nil {
 		err = redis.Nil
@@ -28,7 +28,7 @@ func setReply(cmd redis.Cmder, reply any, err error) error {
 
 type setter[T any] interface{ SetVal(value T) }
 
-// setValue puts the reply into a command of the type that go-redis has for it.
+// setValue sets the reply of a command in the type that go-redis uses for it.
 func setValue(cmd redis.Cmder, reply any) bool {
 	if cmd, ok := cmd.(setter[any]); ok {
 		cmd.SetVal(reply)
@@ -86,7 +86,7 @@ func setArray(cmd redis.Cmder, reply []any) bool {
 	return true
 }
 
-// each returns the values of an array that are all of one type.
+// each returns the values of an array whose elements all have one type.
 func each[T any](array []any) []T {
 	values := make([]T, len(array))
 	for i, value := range array {
@@ -95,7 +95,7 @@ func each[T any](array []any) []T {
 	return values
 }
 
-// array is the opposite of each.
+// array is the inverse of each.
 func array[T any](values []T) []any {
 	array := make([]any, len(values))
 	for i, value := range values {
@@ -104,8 +104,8 @@ func array[T any](values []T) []any {
 	return array
 }
 
-// asReplied turns an error of a sharded list into the one that Redis has for it: without the words of this package around it,
-// and without what the server adds to an error that a script met.
+// asReplied turns an error of a sharded list into the corresponding error of Redis: without the text that this package adds,
+// and without the text that the server adds to an error inside a script.
 func asReplied(err error) error {
 	var replied redis.Error
 	if err == nil || err == redis.Nil || !errors.As(err, &replied) {

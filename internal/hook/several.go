@@ -36,7 +36,7 @@ func atOnce(read func(*invocation, []layout.List) (*several, error)) func(contex
 	}
 }
 
-// waiting carries out such a command when it stands alone.
+// waiting runs such a command outside a pipeline.
 func waiting(read func(*invocation, []layout.List) (*several, error)) func(context.Context, *invocation, []layout.List) (any, error) {
 	return func(ctx context.Context, c *invocation, lists []layout.List) (any, error) {
 		s, err := read(c, lists)
@@ -70,7 +70,7 @@ func moveBetween(lists []layout.List, from, to string, args redis.LMoveMArgs, re
 	return &several{call: call, reply: reply}, nil
 }
 
-// within reads the timeout of a command that waits for an errand.
+// within parses the timeout of a blocking command on several lists.
 func (c *invocation) within(a *several, err error, position int) (*several, error) {
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func blmovem(c *invocation, lists []layout.List) (*several, error) {
 	return c.within(a, err, 5)
 }
 
-// moveSeveral reads LMOVEM, whose options stand at a position: how many elements, and in which order.
+// moveSeveral parses LMOVEM, whose options start at a position: the number of elements, and their order.
 func (c *invocation) moveSeveral(lists []layout.List, options int) (*several, error) {
 	var args redis.LMoveMArgs
 	switch len(c.args) - options {
@@ -128,7 +128,7 @@ func (c *invocation) moveSeveral(lists []layout.List, options int) (*several, er
 	return moveBetween(lists, c.text(3), c.text(4), args, all)
 }
 
-// popFrom reads a command that pops from the first of its lists that has elements. Its reply names that list.
+// popFrom parses a command that pops from the first list that has elements. Its reply names that list.
 func popFrom(lists []layout.List, direction string, count int64, reply func(values []string) any) (*several, error) {
 	end, err := layout.ParseEnd(direction)
 	if err != nil {
@@ -145,7 +145,7 @@ func popFrom(lists []layout.List, direction string, count int64, reply func(valu
 	}}, nil
 }
 
-// distinct drops lists that have been named before.
+// distinct drops repeated lists.
 func distinct(lists []layout.List) []layout.List {
 	var result []layout.List
 	for _, l := range lists {

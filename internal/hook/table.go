@@ -14,7 +14,7 @@ var (
 	secondKey = keySpec{first: 2, last: 2}
 )
 
-// What to do instead of commands that a sharded list does not support.
+// Hints for commands that a sharded list does not support.
 const (
 	noWatch  = "a transaction of list commands, or one command that moves elements, needs no WATCH"
 	noForm   = "read it with LRANGE and push what was read"
@@ -23,7 +23,7 @@ const (
 	noScript = "a script sees the keys of the shards only: call the list commands from Go; a transaction of them is atomic"
 )
 
-// commands are those that the hook takes, by name.
+// commands are the commands that the hook handles, by name.
 var commands = map[string]*command{
 	"lpush": {arity: -3, keys: oneKey, translate: joinPush(layout.Left), direct: pushAlone(layout.Left)},
 	"rpush": {arity: -3, keys: oneKey, translate: joinPush(layout.Right), direct: pushAlone(layout.Right)},
@@ -96,7 +96,7 @@ var commands = map[string]*command{
 // otherCommand is any other command, whose first argument is a key if it matches: Redis would find a list there.
 var otherCommand = command{arity: -2, keys: oneKey, general: true, translate: translateOther}
 
-// Commands returns the commands that the hook carries out, and those that it refuses.
+// Commands returns the commands that the hook supports, and those that it refuses.
 func Commands() (supported, refused []string) {
 	for name, command := range commands {
 		switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/session"
 )
 
-// command is what the hook knows of a Redis command.
+// command describes a Redis command to the hook.
 type command struct {
 	arity   int // words, the command's name among them; if negative, at least as many
 	keys    keySpec
@@ -30,7 +30,7 @@ type keySpec struct {
 	behind      int // words that there must be behind those
 }
 
-// translation is a command as operations on lists.
+// translation is a command translated into operations on lists.
 type translation struct {
 	steps []session.Operation
 	// joined is set, instead of steps, for a command that can be one operation with its like.
@@ -43,7 +43,7 @@ type translation struct {
 	served func(results []any) bool
 }
 
-// joined is a request that others at the same end of the same list may join.
+// joined is a request that can share an operation with others at the same end of the same list.
 type joined struct {
 	kind    *batch.Kind
 	request *batch.Request
@@ -61,19 +61,19 @@ func (t *translation) replyOf(results []any, plain any) (any, error) {
 	return t.reply(results, plain)
 }
 
-// single is the translation of a command into one operation, whose result is the reply.
+// single translates a command into one operation, whose result is the reply.
 func single(op session.Operation) *translation {
 	return &translation{steps: []session.Operation{op}}
 }
 
-// singleThen is single for a command whose reply is made of the result.
+// singleThen is single for a command whose reply is derived from the result.
 func singleThen(op session.Operation, reply func(result any) (any, error)) *translation {
 	t := single(op)
 	t.reply = func(results []any, _ any) (any, error) { return reply(results[0]) }
 	return t
 }
 
-// general gives each list one operation, and the plain key the command itself unless the lists have served it.
+// general gives each list one operation, and sends the command itself for the plain key unless the lists have served it.
 func general(c *invocation, lists []layout.List, operation func(layout.List) session.Operation, served func(results []any) bool) *translation {
 	t := &translation{plain: c.args, served: served}
 	for _, l := range lists {

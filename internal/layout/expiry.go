@@ -9,7 +9,7 @@ type Expiry struct {
 	Conditions   string // those of NX, XX, GT and LT that apply
 }
 
-// ExpiryKind is how an Expiry tells the time, as the scripts spell it.
+// ExpiryKind says how the time of an Expiry is given. The values are those of the scripts.
 type ExpiryKind string
 
 const (
@@ -24,14 +24,14 @@ type Lifetime struct {
 	Now     int64 // the server's time
 }
 
-// What Redis's TTL tells besides times.
+// Replies of TTL that are not times.
 const (
 	NeverExpires = -1
 	NoList       = -2
 )
 
-// In returns the lifetime in units, rounded: how long it is, or the time of its end if that is absolute. It returns NeverExpires and
-// NoList as they are.
+// In returns the lifetime in units, rounded: the time that remains, or the time at which it ends if absolute is set. It returns
+// NeverExpires and NoList unchanged.
 func (l Lifetime) In(unit time.Duration, absolute bool) int64 {
 	if l.Expires < 0 {
 		return l.Expires

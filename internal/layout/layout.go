@@ -1,6 +1,6 @@
-// Package layout says what the public methods and the hook need of a list, however its elements are stored.
+// Package layout defines what the public methods and the hook need of a list, however its elements are stored.
 //
-// One layout implements it now, oneslot: all keys of a list are in one hash slot.
+// There is one layout, oneslot: all keys of a list are in one hash slot.
 package layout
 
 import (
@@ -19,28 +19,30 @@ import (
 	"github.com/shardedlist/shardedlist/internal/session"
 )
 
-// List is a list in some layout.
+// List is a list in a layout. Methods that return an operation are described by the result of that operation.
 type List interface {
-	// Name returns the name of the list, and Client the client that it is used through.
+	// Name returns the name of the list. Client returns its client.
 	Name() string
 	Client() redis.UniversalClient
-	// Sibling returns the list of another name, with the same options.
+	// Sibling returns the list of another name with the same options.
 	Sibling(name string) List
 
-	// Push and Pop share operations with other callers at the same end. Values must be encoded. Pop returns up to count elements,
-	// and none from an empty list. A call above the layout's bounds is done in parts: results and errors are those so far.
+	// Push and Pop share operations with other callers at the same end. Values must be encoded. Pop returns up to count
+	// elements, and none from an empty list. A call above the limits of the layout is split into parts, and returns results and
+	// errors up to the part that failed.
 	Push(ctx context.Context, end End, values []any) (length int64, err error)
 	Pop(ctx context.Context, end End, count int) ([]string, error)
-	// BlockingPop waits for an element, and returns redis.Nil when the time is up.
+	// BlockingPop waits for an element, and returns redis.Nil if the timeout is over.
 	BlockingPop(ctx context.Context, end End, timeout time.Duration) (string, error)
-	// Pushes and Pops return how requests at an end are joined into one operation. Before a push that way, Prepare.
+	// Pushes and Pops return how requests at an end are combined into one operation. The caller must call Prepare before such a
+	// push.
 	Pushes(end End) *batch.Kind
 	Pops(end End) *batch.Kind
 	Prepare(ctx context.Context) error
 
 	// PushX pushes encoded values onto a list that has elements. The result is the length, an int64.
 	PushX(end End, values []any) session.Operation
-	// Length has the number of elements, an int64; Exists too, whatever stands at the key that the list stands in for.
+	// Length has the number of elements, an int64. So has Exists, whatever the key that the list stands in for holds.
 	Length() session.Operation
 	Exists() session.Operation
 	// Index has the element, a string, or nil.
@@ -54,18 +56,18 @@ type List interface {
 	Insert(where, pivot, value any) session.Operation
 	Remove(count, value any) session.Operation
 	Trim(start, stop any) session.Operation
-	// Delete tells whether there was a list: a bool.
+	// Delete has a bool: whether the list existed.
 	Delete() session.Operation
-	// Expire tells whether the expiry was set: a bool. Lifetime has a Lifetime.
+	// Expire has a bool: whether the expiry was set. Lifetime has a Lifetime.
 	Expire(expiry Expiry) session.Operation
 	Lifetime() session.Operation
-	// Transfer renames or copies the list, and tells whether it did: a bool.
+	// Transfer renames or copies the list, and has a bool: whether it did.
 	Transfer(how Transfer, to List, replace bool) (session.Operation, error)
-	// Object has what OBJECT tells of the list, or nil if there is none.
+	// Object has the reply of OBJECT for the list, or nil if there is no list.
 	Object(subcommand string) session.Operation
 
-	// Move moves elements to another list, and PopFirst pops from the first of several lists, this among them, that has any: it
-	// returns the position of that list among the distinct ones, counted from 1, and then the elements.
+	// Move moves elements to another list. PopFirst pops from the first list that has any; this list is one of them. It returns
+	// the position of that list among the distinct ones, counted from 1, and then the elements.
 	Move(to List, move Move) (*blocking.Call, error)
 	PopFirst(lists []List, end End, count int) (*blocking.Call, error)
 
@@ -84,7 +86,7 @@ var (
 	ErrBroken        = errors.New("list is broken")
 )
 
-// ErrorOf returns the error among those above that a server's reply stands for, or nil.
+// ErrorOf returns the error above that a reply of the server stands for, or nil.
 func ErrorOf(err error) error {
 	switch {
 	case err == nil || err == redis.Nil || !script.IsReply(err):
@@ -99,7 +101,7 @@ func ErrorOf(err error) error {
 	return nil
 }
 
-// End is an end of a list, as the scripts spell it.
+// End is an end of a list. The values are those of the scripts.
 type End string
 
 const (
@@ -107,7 +109,7 @@ const (
 	Right End = "R"
 )
 
-// ParseEnd reads "LEFT" or "RIGHT".
+// ParseEnd parses "LEFT" or "RIGHT".
 func ParseEnd(position string) (End, error) {
 	switch strings.ToUpper(position) {
 	case "LEFT":
@@ -126,7 +128,7 @@ type Move struct {
 	OneByOne bool // which turns them around if both ends are the same; else they keep the order of the source
 }
 
-// ParseMove reads the words of LMOVEM.
+// ParseMove parses the arguments of LMOVEM.
 func ParseMove(from, to string, args redis.LMoveMArgs) (Move, error) {
 	m := Move{
 		Count:    max(1, int(args.Count)),
@@ -145,7 +147,7 @@ func ParseMove(from, to string, args redis.LMoveMArgs) (Move, error) {
 	return m, nil
 }
 
-// Transfer is how a list gets another name, as the scripts spell it.
+// Transfer is how a list gets another name. The values are those of the scripts.
 type Transfer string
 
 const (
@@ -153,7 +155,7 @@ const (
 	Copy   Transfer = "COPY"
 )
 
-// ToItself returns whether a list of that length is given the name that it has, or the error of that.
+// ToItself returns the result of giving a list of that length the name that it has.
 func (t Transfer) ToItself(length int64, replace bool) (bool, error) {
 	switch {
 	case t == Copy:

@@ -13,10 +13,10 @@ import (
 
 var checkScript = script.Load("check")
 
-// maxStrays bounds the stray shards that Check looks at.
+// maxStrays limits the stray shards that Check examines.
 const maxStrays = 10_000
 
-// Check verifies the invariants of the list, a thousand shards a step. It returns an error that names every breach.
+// Check verifies the invariants of the list, a thousand shards in each step. It returns an error that names each fault.
 func (l *List) Check(ctx context.Context) error {
 	strays, err := l.strays(ctx)
 	if err != nil {
@@ -25,7 +25,7 @@ func (l *List) Check(ctx context.Context) error {
 	return l.CheckShards(ctx, strays...)
 }
 
-// CheckShards is Check for the shards that the pointers enclose, and those of the ids given.
+// CheckShards is Check for the shards between the pointers, and the shards with the given ids.
 func (l *List) CheckShards(ctx context.Context, strays ...any) error {
 	var breaches []error
 	for next, first := "", true; first || next != ""; first = false {
@@ -42,8 +42,8 @@ func (l *List) CheckShards(ctx context.Context, strays ...any) error {
 	return errors.Join(breaches...)
 }
 
-// strays returns the ids of shards that exist and that the pointers do not enclose, as far as a SCAN can tell, during which the
-// pointers may move.
+// strays returns the ids of existing shards that are not between the pointers, as far as SCAN finds them while the pointers may
+// move.
 func (l *List) strays(ctx context.Context) (ids []any, err error) {
 	info, err := l.meta(ctx)
 	if layout.ErrorOf(err) == layout.ErrBroken {

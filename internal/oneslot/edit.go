@@ -37,7 +37,7 @@ func (l *List) Remove(count, value any) session.Operation {
 	return op
 }
 
-// Trim keeps the elements from start to stop. It then unlinks the shards that it left outside, in bounded steps.
+// Trim keeps the elements from start to stop. It then unlinks the removed shards in bounded steps.
 func (l *List) Trim(start, stop any) session.Operation {
 	op := l.operation(ltrimScript, 2)
 	op.Append(start, stop)
@@ -48,7 +48,7 @@ func (l *List) Trim(start, stop any) session.Operation {
 	return op
 }
 
-// Delete deletes the list, and then unlinks its shards, in bounded steps. It may run twice.
+// Delete deletes the list, and then unlinks its shards in bounded steps. It may run twice.
 func (l *List) Delete() session.Operation {
 	op := l.sessions.Read(delScript, l.guarded[:1])
 	op.Finish = func(ctx context.Context, reply any) (any, error) {
@@ -59,8 +59,8 @@ func (l *List) Delete() session.Operation {
 	return op
 }
 
-// sweep unlinks the shards that an operation left outside the list, if its reply tells that there are any. If that is cut short,
-// later operations go on.
+// sweep unlinks the shards that an operation removed from the list, if its reply says that there are any. If it is interrupted,
+// later operations continue.
 func (l *List) sweep(ctx context.Context, unswept any) {
 	for unswept == int64(1) {
 		unswept, _ = l.read(sweepScript).Run(ctx)

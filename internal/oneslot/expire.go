@@ -14,17 +14,17 @@ var (
 	ttlScript    = script.Load("ttl")
 )
 
-// ContinueExpiry tells expire.lua to set no time, but to go on with what is unfinished.
+// ContinueExpiry makes expire.lua set no time, but continue unfinished work.
 const ContinueExpiry layout.ExpiryKind = "continue"
 
-// What expire.lua and transfer.lua reply, besides 1 for yes.
+// Replies of expire.lua and transfer.lua other than 1, which means yes.
 const (
 	verdictNotYet   = int64(-1) // to be repeated
 	verdictNo       = int64(0)
 	verdictContinue = int64(2) // yes, and expire.lua is to continue
 )
 
-// Expire sets when the list expires, or that it does not. A long list takes several steps, of a hundred shards.
+// Expire sets or removes the expiry of the list. A long list takes several steps of a hundred shards.
 func (l *List) Expire(expiry layout.Expiry) session.Operation {
 	op := l.expireStep(expiry)
 	op.Finish = func(ctx context.Context, reply any) (any, error) {
@@ -45,15 +45,15 @@ func (l *List) Expire(expiry layout.Expiry) session.Operation {
 	return op
 }
 
-// expireStep is a step of an expiry. It does not mind what is at the key that the list stands in for.
+// expireStep is one step of Expire. It ignores the key that the list stands in for.
 func (l *List) expireStep(expiry layout.Expiry) session.Operation {
 	op := l.unguarded(expireScript, 4)
 	op.Append(string(expiry.How), expiry.Milliseconds, expiry.Conditions, l.ExpiryGrace.Milliseconds())
 	return op
 }
 
-// continueExpiry goes on, in bounded steps, with what an operation left to do for its shards, if the verdict says so. The operation was
-// carried out. If this fails, later operations go on.
+// continueExpiry continues, in bounded steps, the work that an operation left to do for its shards, if the verdict says so. The
+// operation was applied. If this fails, later operations continue.
 func (l *List) continueExpiry(ctx context.Context, verdict int64) {
 	for verdict == verdictContinue {
 		reply, err := l.expireStep(layout.Expiry{How: ContinueExpiry}).Run(ctx)
@@ -64,7 +64,7 @@ func (l *List) continueExpiry(ctx context.Context, verdict int64) {
 	}
 }
 
-// Lifetime tells when the list expires.
+// Lifetime returns when the list expires.
 func (l *List) Lifetime() session.Operation {
 	op := l.sessions.Read(ttlScript, l.guarded[:1])
 	op.Finish = func(_ context.Context, reply any) (any, error) {

@@ -11,10 +11,10 @@ import (
 
 var infoScript = script.Load("info")
 
-// infoSamples is how many shards Info asks the size of.
+// infoSamples is the number of shards that Info measures.
 const infoSamples = 16
 
-// Info tells how the list is stored.
+// Info describes how the list is stored.
 func (l *List) Info(ctx context.Context) (layout.Info, error) {
 	info, err := l.meta(ctx)
 	if err == nil {
@@ -38,7 +38,7 @@ func (l *List) meta(ctx context.Context) (layout.Info, error) {
 	}, nil
 }
 
-// estimateBytes asks for the size of the end shards and of some evenly between them, and takes those for all.
+// estimateBytes measures the end shards and some shards evenly between them, and extrapolates.
 func (l *List) estimateBytes(ctx context.Context, info layout.Info) (int64, error) {
 	shards := info.Shards()
 	samples := min(shards, infoSamples)

@@ -7,7 +7,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/script"
 )
 
-// Keys are the names of the Redis keys of one list. They share a hash tag, hence a cluster slot, and no two lists share a key.
+// Keys are the Redis keys of one list. They share a hash tag, and so a cluster slot. No two lists share a key.
 type Keys struct {
 	Prefix string // with the colon that ends it
 	Meta   string // the hash with the pointers
@@ -23,16 +23,17 @@ func KeysOf(name string) Keys {
 // Shard returns the key of the shard with the given id.
 func (k Keys) Shard(id int64) string { return k.Prefix + strconv.FormatInt(id, 10) }
 
-// Release returns the key that frees one blocked consumer, named by a UUID, from outside.
+// Release returns the key that releases one blocked consumer, named by a UUID.
 func (k Keys) Release(id string) string { return k.Bell + ":" + id }
 
-// Records is what the keys of all dedup records begin with.
+// Records returns the prefix of the keys of all dedup records.
 func (k Keys) Records() string { return k.Prefix + "op:" }
 
 // Slot returns the cluster slot of the keys.
 func (k Keys) Slot() int { return script.Slot(k.Prefix) }
 
-// Glob matches the keys of the list and, where the name is not UTF-8, which embedded servers' patterns must be, some more.
+// Glob returns a pattern that matches the keys of the list. If the name is not UTF-8, it also matches others, because embedded
+// servers need a pattern in UTF-8.
 func (k Keys) Glob() string {
 	return strings.ToValidUTF8(globEscaper.Replace(k.Prefix), "*") + "*"
 }

@@ -1,8 +1,9 @@
-// Package oneslot keeps a list in one hash slot: a row of shards, behind a first and a last pointer, that share a hash tag.
+// Package oneslot stores a list in one hash slot: as shards that share a hash tag, with pointers to the first and the last
+// shard.
 //
-// It knows the keys, and builds the operations: for each, the script and its arguments, how to read the reply, what resolves an
-// unknown outcome, and what becomes of elements that nobody is there to take. It does not know how a reply is repeated, nor who
-// waits for it.
+// The package knows the keys, and builds the operations: the script and its arguments, how to read the reply, how to resolve an
+// unknown outcome, and where elements go that no caller takes. It does not know how operations are retried, nor who waits for
+// them.
 package oneslot
 
 import (
@@ -23,30 +24,30 @@ import (
 )
 
 const (
-	// DefaultCapacity is the capacity where neither the Config nor the server names one.
+	// DefaultCapacity is the capacity if neither the Config nor the server sets one.
 	DefaultCapacity = 512
-	// MaxCapacity is the largest capacity. A larger shard would be the big key that this library is there to avoid.
+	// MaxCapacity is the largest capacity. A larger shard would be the kind of big key that this library avoids.
 	MaxCapacity = 1 << 20
 
-	// maxSlice bounds how long one BLPOP on the bell lasts, and so how long a wake-up that a crashed client took with it
-	// can go unnoticed.
+	// maxSlice limits how long one BLPOP on the bell lasts, and so how long a wake-up that a crashed client received can go
+	// unnoticed.
 	maxSlice = 2 * time.Second
-	// expiryGrace is how long the shards outlive a list that expires, at the least: more than the clocks of a master and a
-	// replica differ by, and than it takes to visit all shards of a very long list.
+	// expiryGrace is how long the shards outlive an expired list, at least: longer than the clocks of a master and a replica
+	// differ, and than it takes to visit all shards of a very long list.
 	expiryGrace = time.Minute
 )
 
-// Config is what a list is opened with.
+// Config configures a list.
 type Config struct {
 	Runner *script.Runner
 	Name   string
-	// Capacity is that of a list that a push creates; 0 asks the server for one.
+	// Capacity is the capacity of a list that a push creates. 0 asks the server for one.
 	Capacity int
-	// WithoutDedup keeps no dedup records: go-redis repeats operations as it repeats Redis's own.
+	// WithoutDedup keeps no dedup records: go-redis retries operations as it retries those of Redis.
 	WithoutDedup bool
 	// RecordLife is how long the server keeps dedup records; 0 means session.RecordLife.
 	RecordLife time.Duration
-	// StandsFor is the plain key that the list stands in for, or empty. It must hold nothing while the list is in use.
+	// StandsFor is the plain key that the list stands in for, or empty. The key must not exist while the list is in use.
 	StandsFor string
 }
 
@@ -67,7 +68,7 @@ type List struct {
 	ExpiryGrace time.Duration // how long the shards outlive a list that expires, at the least
 }
 
-// end is what a list has for each of its ends.
+// end is one end of a list.
 type end struct {
 	list          *List
 	side          layout.End
@@ -115,19 +116,19 @@ func (l *List) at(side layout.End) *end {
 // Name returns the name of the list.
 func (l *List) Name() string { return l.config.Name }
 
-// Client returns the client that the list is used through.
+// Client returns the client of the list.
 func (l *List) Client() redis.UniversalClient { return l.runner.Client }
 
 // Keys returns the names of the list's keys.
 func (l *List) Keys() Keys { return l.keys }
 
-// Replicas returns how many replicas an operation must reach.
+// Replicas returns the number of replicas that an operation must reach.
 func (l *List) Replicas() int { return l.runner.Replicas }
 
 // Waiters returns the callers blocked at an end.
 func (l *List) Waiters(side layout.End) *blocking.Queue { return l.at(side).waiters }
 
-// Source returns where callers blocked at an end get elements from.
+// Source returns where callers that wait at an end get elements from.
 func (l *List) Source(side layout.End) blocking.Source { return l.at(side) }
 
 // Sessions returns the sessions of operations that callers do not share.
@@ -147,7 +148,7 @@ func (l *List) operation(s *script.Script, room int) session.Operation {
 	return l.sessions.Operation(s, l.guarded, room)
 }
 
-// unguarded is operation for what does not mind what stands at the key that the list stands in for.
+// unguarded is operation for a script that ignores the key that the list stands in for.
 func (l *List) unguarded(s *script.Script, room int) session.Operation {
 	return l.sessions.Operation(s, l.guarded[:1], room)
 }
@@ -157,7 +158,7 @@ func (l *List) read(s *script.Script, args ...any) session.Operation {
 	return l.sessions.Read(s, l.guarded, args...)
 }
 
-// Prepare asks the server for the capacity of lists that a push creates, once.
+// Prepare asks the server once for the capacity of lists that a push creates.
 func (l *List) Prepare(ctx context.Context) error {
 	if l.capacity.Load() > 0 {
 		return nil
@@ -176,7 +177,7 @@ func (l *List) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// several returns the lists as lists of this layout, if one script can serve them.
+// several returns the lists as lists of this layout, if one script can access them all.
 func several(lists []layout.List) ([]*List, error) {
 	ours := make([]*List, len(lists))
 	for i, list := range lists {

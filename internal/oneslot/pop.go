@@ -16,10 +16,10 @@ import (
 	"github.com/shardedlist/shardedlist/internal/session"
 )
 
-// maxPop is the number of elements above which a pop is done in several atomic parts.
+// maxPop is the number of elements above which a pop is split into atomic parts.
 const maxPop = 1 << 18
 
-// releaseLife is how long the key that releases a blocked consumer stays, should nobody take it.
+// releaseLife is the TTL of the key that releases a blocked consumer.
 const releaseLife = 10 * time.Second
 
 var (
@@ -27,7 +27,7 @@ var (
 	releaseScript = script.Load("release")
 )
 
-// Pop pops up to count elements, together with other callers at that end.
+// Pop pops up to count elements. It shares operations with other callers at that end.
 func (l *List) Pop(ctx context.Context, side layout.End, count int) ([]string, error) {
 	if count < 0 {
 		return nil, layout.ErrNegativeCount
@@ -79,7 +79,7 @@ func (e *end) popOne(ctx context.Context) (string, error) {
 	return elements[0], err
 }
 
-// Pops returns how pops at an end are joined.
+// Pops returns how pops at an end are combined.
 func (l *List) Pops(side layout.End) *batch.Kind { return &l.at(side).pops }
 
 func (e *end) joinPops(requests []*batch.Request) session.Operation {
@@ -90,7 +90,7 @@ func (e *end) joinPops(requests []*batch.Request) session.Operation {
 	return e.Pop(count, blocking.No, "")
 }
 
-// sharePop gives the elements to the callers in their order, and returns those of callers who have gone.
+// sharePop gives the elements to the callers in their order, and returns those of callers that have gone.
 func sharePop(requests []*batch.Request, reply any) (surplus []string) {
 	elements, _ := readPop(reply)
 	for _, r := range requests {
@@ -103,7 +103,7 @@ func sharePop(requests []*batch.Request, reply any) (surplus []string) {
 	return elements
 }
 
-// BlockingPop waits for an element, together with other callers at that end.
+// BlockingPop waits for an element in the queue of that end.
 func (l *List) BlockingPop(ctx context.Context, side layout.End, timeout time.Duration) (string, error) {
 	return l.at(side).waiters.Pop(ctx, timeout)
 }
@@ -119,7 +119,7 @@ func (e *end) Pop(count int, wait blocking.Wait, release string) session.Operati
 	return op
 }
 
-// Noop returns the operation that pops nothing.
+// Noop returns an operation that pops nothing.
 func (e *end) Noop() session.Operation { return e.Pop(0, blocking.No, "") }
 
 // Reclaim puts back the elements of a pop's reply.
@@ -138,13 +138,13 @@ func (e *end) ReleaseKey() string                     { return e.list.releaseKey
 func (e *end) Release(key string)                     { e.list.release(key) }
 func (e *end) Slice(deadline time.Time) time.Duration { return e.list.slice(deadline) }
 
-// readPop reads a pop's reply: the elements, and whether it was carried out now, and not read from the record.
+// readPop reads the reply of a pop: the elements, and whether they were popped now and not read from the record.
 func readPop(reply any) (elements []string, now bool) {
 	parts := reply.([]any)
 	return flatten(parts[1:]), parts[0] == int64(0)
 }
 
-// flatten reads arrays of elements, one a shard.
+// flatten joins the arrays of elements, one for each shard.
 func flatten(shards []any) []string {
 	total := 0
 	for _, shard := range shards {
@@ -159,9 +159,9 @@ func flatten(shards []any) []string {
 	return values
 }
 
-// putBack returns elements popped, for which there is no caller, to the end they came from, the one popped last first. Where the
-// server does not take them, for want of memory for one, they go to callers who wait. It goes on until all are accounted for,
-// or the client is closed.
+// putBack returns popped elements that no caller takes to their end, the last popped first. While the server does not accept
+// them, for example because its memory is full, it delivers them to callers that wait. It ends when no element is left, or when
+// the client is closed.
 func (e *end) putBack(popped []string) {
 	for attempt := 0; len(popped) > 0; attempt++ {
 		back := make([]any, len(popped))
@@ -179,10 +179,10 @@ func (e *end) putBack(popped []string) {
 	}
 }
 
-// PutBack returns elements to an end, see putBack.
+// PutBack puts elements back at an end, see putBack.
 func (l *List) PutBack(side layout.End, popped []string) { l.at(side).putBack(popped) }
 
-// block sends a pop behind a BLPOP on the lists' bells and on the key that releases it.
+// block sends a pop after a BLPOP on the bells of the lists and on the release key.
 func block(s *session.Session, pop session.Operation, lists []*List, release string, slice time.Duration) (session.Outcome, error) {
 	command := make([]any, 0, 3+len(lists))
 	command = append(command, "blpop")
@@ -195,13 +195,13 @@ func block(s *session.Session, pop session.Operation, lists []*List, release str
 
 func (l *List) releaseKey() string { return l.keys.Release(uuid.NewString()) }
 
-// release ends a blocked BLPOP from outside. If it fails, the BLPOP ends with its slice.
+// release ends a blocked BLPOP from another connection. If it fails, the BLPOP ends at its timeout.
 func (l *List) release(key string) {
 	_, _ = l.sessions.Read(releaseScript, []string{key}, releaseLife.Milliseconds()).Run(context.Background())
 }
 
-// slice returns how long a BLPOP on a bell may last: until the deadline, if there is one, and well within the time after which
-// go-redis takes the connection for dead.
+// slice returns how long a BLPOP on a bell may last: until the deadline, if there is one, and well within the client's
+// ReadTimeout.
 func (l *List) slice(deadline time.Time) time.Duration {
 	slice := l.MaxSlice
 	if timeout := script.ReadTimeout(l.Client()) - l.runner.ReplicaTimeout; timeout > 0 {

@@ -19,7 +19,7 @@ const (
 
 var pushScript = script.Load("push")
 
-// Push pushes encoded values, together with other callers at that end.
+// Push pushes encoded values. It shares operations with other callers at that end.
 func (l *List) Push(ctx context.Context, side layout.End, values []any) (length int64, err error) {
 	if err := l.Prepare(ctx); err != nil {
 		return 0, err
@@ -42,7 +42,8 @@ func (l *List) Push(ctx context.Context, side layout.End, values []any) (length 
 	return length, shortfall
 }
 
-// nextPart returns how many of the values go into the next part, and their bytes: as many as the bounds allow, and one at least.
+// nextPart returns how many of the values go into the next part, and their bytes: as many as the limits allow, and at least
+// one.
 func nextPart(values []any) (count, bytes int) {
 	for i, v := range values {
 		more := value.Size(v)
@@ -54,7 +55,7 @@ func nextPart(values []any) (count, bytes int) {
 	return len(values), bytes
 }
 
-// Pushes returns how pushes at an end are joined.
+// Pushes returns how pushes at an end are combined.
 func (l *List) Pushes(side layout.End) *batch.Kind { return &l.at(side).pushes }
 
 func (e *end) joinPushes(requests []*batch.Request) session.Operation {
@@ -70,7 +71,7 @@ func (e *end) joinPushes(requests []*batch.Request) session.Operation {
 	return op
 }
 
-// sharePush tells each caller the length after its own values.
+// sharePush gives each caller the length after its own values.
 func sharePush(requests []*batch.Request, reply any) (surplus []string) {
 	length := reply.(int64)
 	for _, r := range slices.Backward(requests) {
@@ -80,7 +81,7 @@ func sharePush(requests []*batch.Request, reply any) (surplus []string) {
 	return nil
 }
 
-// PushX pushes encoded values onto a list that has elements: it names no capacity to create one with. Values above the bounds
+// PushX pushes encoded values onto a list that has elements: it passes no capacity to create one with. Values above the limits
 // go in further parts.
 func (l *List) PushX(side layout.End, values []any) session.Operation {
 	count, _ := nextPart(values)

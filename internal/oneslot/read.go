@@ -17,13 +17,13 @@ var (
 	scanScript   = script.Load("scan")
 )
 
-// scanStep is how many elements All reads at once, a shard more at the most.
+// scanStep is the number of elements that All reads at once, and up to a shard more.
 const scanStep = 1000
 
 // Length counts the elements.
 func (l *List) Length() session.Operation { return l.read(llenScript) }
 
-// Exists counts the elements, whatever stands at the key that the list stands in for.
+// Exists counts the elements. It ignores the key that the list stands in for.
 func (l *List) Exists() session.Operation { return l.sessions.Read(llenScript, l.guarded[:1]) }
 
 // Index reads one element.
@@ -39,7 +39,7 @@ func (l *List) Range(start, stop any) session.Operation {
 // Positions finds elements, as LPOS with these arguments.
 func (l *List) Positions(args ...any) session.Operation { return l.read(lposScript, args...) }
 
-// Object asks OBJECT about the first shard.
+// Object returns the reply of OBJECT for the first shard.
 func (l *List) Object(subcommand string) session.Operation {
 	return l.sessions.Read(objectScript, l.guarded[:1], subcommand)
 }

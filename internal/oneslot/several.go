@@ -16,7 +16,7 @@ var (
 	lmpopScript = script.Load("lmpop")
 )
 
-// move is the blocking.Source of elements that move from one list to another.
+// move is the blocking.Source of a move from one list to another.
 type move struct {
 	source
 	how layout.Move
@@ -39,8 +39,8 @@ func (m *move) Pop(count int, wait blocking.Wait, release string) session.Operat
 	return op
 }
 
-// firstOf is the blocking.Source of elements of the first of several lists that has any. The number of that list, counted from 1, comes
-// before them.
+// firstOf is the blocking.Source of a pop from the first of several lists that has elements. The number of that list, counted
+// from 1, precedes the elements.
 type firstOf struct {
 	source
 	side layout.End
@@ -64,10 +64,10 @@ func (f *firstOf) Pop(count int, wait blocking.Wait, release string) session.Ope
 	return op
 }
 
-// Noop returns the operation that pops nothing.
+// Noop returns an operation that pops nothing.
 func (f *firstOf) Noop() session.Operation { return f.Pop(0, blocking.No, "") }
 
-// Reclaim puts the elements of a reply back into the list that they came from.
+// Reclaim puts the elements of a reply back into their list.
 func (f *firstOf) Reclaim(reply any) {
 	if elements, _ := readPop(reply); len(elements) > 0 {
 		if number, err := strconv.Atoi(elements[0]); err == nil {

@@ -1,14 +1,14 @@
-// Package rediserr has the errors of Redis that this library returns itself, in Redis's own words.
+// Package rediserr has the errors of Redis that the library returns itself, with the texts of Redis.
 //
-// It knows texts. It does not know when they apply.
+// The package knows texts. It does not know when they apply.
 package rediserr
 
-// Error is an error that the server would reply with. It stands in for a command that is not sent, because its fault is known.
+// Error is an error that the server would reply with to a command that the library does not send, because the error is known.
 type Error string
 
 func (e Error) Error() string { return string(e) }
 
-// RedisError makes it a redis.Error.
+// RedisError implements redis.Error.
 func (e Error) RedisError() {}
 
 // Errors in Redis's words.

@@ -7,21 +7,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrNotReplicated is returned, together with the reply, by a call that was carried out, but on fewer replicas than asked for.
+// ErrNotReplicated is returned together with the reply of a call that was applied, but on fewer replicas than asked for.
 var ErrNotReplicated = errors.New("done, but not on as many replicas as asked for")
 
-// IsDone reports whether a call was carried out, if only on too few replicas.
+// IsDone reports whether a call was applied, even if on too few replicas.
 func IsDone(err error) bool {
 	return err == nil || errors.Is(err, ErrNotReplicated)
 }
 
-// IsReply reports whether an error is a reply of the server, not one of the connection or the context.
+// IsReply reports whether an error is a reply of the server, and not an error of the connection or the context.
 func IsReply(err error) bool {
 	return redis.HasErrorPrefix(err, "")
 }
 
-// IsTransient reports whether the server refused a command, with nothing changed, for a reason that passes: it starts or fails
-// over, or the keys move from one cluster node to another.
+// IsTransient reports whether the server refused a command, with nothing changed, for a transient reason: it is loading or
+// failing over, or the slot moves from one cluster node to another.
 func IsTransient(err error) bool {
 	if !IsReply(err) {
 		return false

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Master returns the client of the one server that has the key. go-redis sends commands without a key to any server.
+// Master returns the client of the server that holds the key. go-redis sends commands without a key to any server.
 func Master(ctx context.Context, rdb redis.UniversalClient, key string) (redis.Cmdable, error) {
 	switch rdb := rdb.(type) {
 	case *redis.ClusterClient:
@@ -19,7 +19,7 @@ func Master(ctx context.Context, rdb redis.UniversalClient, key string) (redis.C
 	return rdb, nil
 }
 
-// masterAt returns the client of the cluster's master at an address, or nil if go-redis knows none.
+// masterAt returns the client of the cluster master at an address, or nil if go-redis knows none.
 func masterAt(ctx context.Context, cluster *redis.ClusterClient, addr string) redis.Cmdable {
 	var found atomic.Pointer[redis.Client]
 	_ = cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
@@ -34,7 +34,7 @@ func masterAt(ctx context.Context, cluster *redis.ClusterClient, addr string) re
 	return nil
 }
 
-// ReadTimeout returns how long the client waits for a reply before it takes a connection for dead; 0 or less means for ever.
+// ReadTimeout returns how long the client waits for a reply before the connection fails. 0 or less means forever.
 func ReadTimeout(rdb redis.UniversalClient) time.Duration {
 	switch rdb := rdb.(type) {
 	case *redis.Client:

@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// replicate sends a command, after others or none, and WAIT behind it on the same connection. It returns the command's error, or
-// ErrNotReplicated, or the error of a connection that failed before WAIT was answered.
+// replicate sends a command, and WAIT after it on the same connection; the commands in before come first. It returns the
+// command's error, or ErrNotReplicated, or the error of a connection that failed before the reply to WAIT.
 func (r *Runner) replicate(ctx context.Context, key string, cmd Command, before ...redis.Cmder) error {
 	master, err := Master(ctx, r.Client, key)
 	if err == nil {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// RetryFor is how long a call whose context has no deadline is repeated while the server cannot serve it or does not answer.
+// RetryFor is how long a call whose context has no deadline is retried while the server cannot serve it or does not answer.
 const RetryFor = 10 * time.Second
 
-// Deadline returns when to give up: the deadline of ctx, or RetryFor from now if it has none.
+// Deadline returns the deadline of ctx, or RetryFor from now if it has none.
 func Deadline(ctx context.Context) time.Time {
 	if deadline, ok := ctx.Deadline(); ok {
 		return deadline
@@ -21,7 +21,7 @@ func Backoff(attempt int) time.Duration {
 	return 2 * time.Millisecond << min(attempt, 4)
 }
 
-// Sleep pauses, and returns the error of ctx if that ends meanwhile.
+// Sleep pauses. It returns the error of ctx if that ends first.
 func Sleep(ctx context.Context, pause time.Duration) error {
 	if pause <= 0 {
 		return ctx.Err()

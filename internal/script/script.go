@@ -1,7 +1,7 @@
 // Package script loads Lua scripts and runs them on a go-redis client.
 //
-// It knows EVALSHA and EVAL, the errors that pass by themselves, and how to wait for replicas. It does not know lists: a
-// script is text, keys and arguments.
+// The package knows EVALSHA and EVAL, transient errors, and how to wait for replicas. It does not know lists: a script is text,
+// keys and arguments.
 package script
 
 import (
@@ -15,29 +15,29 @@ import (
 	"github.com/shardedlist/shardedlist/internal/lua"
 )
 
-// Script is a Lua script with everything that it requires.
+// Script is a Lua script with all that it requires.
 type Script struct {
 	source string
 	hash   string
 }
 
-// Load returns the script of that name. It panics if there is none: scripts are part of the program.
+// Load returns the script of that name. It panics if there is none, because scripts are part of the program.
 func Load(name string) *Script {
 	source := lua.Source(name)
 	return &Script{source: source, hash: redis.NewScript(source).Hash()}
 }
 
-// Call is a script on its way to the server.
+// Call is a script with its keys and arguments.
 type Call struct {
 	Script *Script
 	Args   []any // the words of EVALSHA
 	Waits  bool  // for replicas, if the Runner has to wait for any
 }
 
-// keysAt is where in the words of EVALSHA the keys begin.
+// keysAt is the position of the first key in the words of EVALSHA.
 const keysAt = 3
 
-// NewCall returns a call of the script on the keys. Its arguments are to be appended to Args, which has room for that many.
+// NewCall returns a call of the script on the keys. The caller appends up to room arguments to Args.
 func NewCall(s *Script, keys []string, room int) Call {
 	args := make([]any, keysAt, keysAt+len(keys)+room)
 	args[0], args[1], args[2] = "evalsha", s.hash, len(keys)
@@ -47,10 +47,10 @@ func NewCall(s *Script, keys []string, room int) Call {
 	return Call{Script: s, Args: args}
 }
 
-// Key returns the first key, which tells the node that a call goes to.
+// Key returns the first key, which determines the node that the call goes to.
 func (c Call) Key() string { return c.Args[keysAt].(string) }
 
-// Eval returns the words of EVAL, for a server that does not know the script.
+// Eval returns the words of EVAL, for a server that does not have the script.
 func (c Call) Eval() []any {
 	args := slices.Clone(c.Args)
 	args[0], args[1] = "eval", c.Script.source
@@ -61,14 +61,14 @@ func (c Call) Eval() []any {
 type Runner struct {
 	Client redis.UniversalClient
 
-	// Replicas is how many replicas a call that Waits must reach before it returns, and ReplicaTimeout how long it waits for
-	// them. With 0 nobody waits.
+	// Replicas is the number of replicas that a call with Waits must reach before it returns, and ReplicaTimeout how long it
+	// waits for them. If Replicas is 0, no call waits.
 	Replicas       int
 	ReplicaTimeout time.Duration
 }
 
-// Run repeats a call for as long as the server cannot serve it for the moment (see IsTransient), until the deadline of ctx. go-redis
-// repeats it too, when a connection fails.
+// Run retries a call while the server cannot serve it for now (see IsTransient), until the deadline of ctx. go-redis also
+// retries it when a connection fails.
 func (r *Runner) Run(ctx context.Context, call Call) (any, error) {
 	until := Deadline(ctx)
 	for attempt := 0; ; attempt++ {
@@ -86,13 +86,13 @@ func (r *Runner) Run(ctx context.Context, call Call) (any, error) {
 	}
 }
 
-// Once sends a call once. go-redis does not repeat it.
+// Once sends a call once. go-redis does not retry it.
 func (r *Runner) Once(ctx context.Context, call Call) (any, error) {
 	return r.once(ctx, call, true)
 }
 
-// once sends a call, as EVAL to a server that does not know the script. A script's nil is a nil reply, no error. There is a reply
-// too with ErrNotReplicated.
+// once sends a call, as EVAL if the server does not have the script. A script's nil is a nil reply, not an error. With
+// ErrNotReplicated there is a reply too.
 func (r *Runner) once(ctx context.Context, call Call, noRetry bool) (any, error) {
 	cmd := Command{redis.NewCmd(ctx, call.Args...), noRetry}
 	err := r.process(ctx, call, cmd)
@@ -116,8 +116,9 @@ func (r *Runner) process(ctx context.Context, call Call, cmd Command) error {
 	return r.Client.Process(ctx, cmd)
 }
 
-// Behind sends a call behind another command, in one pipeline that go-redis does not repeat: it would repeat the whole if the
-// first command failed, although the second may have acted. It returns the call's reply and error, and the command's error.
+// Behind sends a call after another command, in one pipeline that go-redis does not retry: it would retry the whole pipeline if
+// the first command failed, although the call may have been applied. It returns the call's reply and error, and the command's
+// error.
 func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply any, err, commandErr error) {
 	before := Command{redis.NewCmd(ctx, command...), true}
 	cmd := Command{redis.NewCmd(ctx, call.Args...), true}
@@ -140,7 +141,8 @@ func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply an
 	return reply, err, before.Err()
 }
 
-// Place names the server that a call on the key goes to, as far as the client tells: calls of one place share a cache of scripts.
+// Place names the server that a call on the key goes to, as far as the client can tell. Calls with one place share a script
+// cache.
 func (r *Runner) Place(key string) string {
 	if _, single := r.Client.(*redis.Client); single {
 		return ""
@@ -148,16 +150,16 @@ func (r *Runner) Place(key string) string {
 	return HashTag(key)
 }
 
-// Command is a command of this library, which its own hook lets pass.
+// Command is a command of this library, which its hook passes through.
 type Command struct {
 	*redis.Cmd
 	noRetry bool // go-redis must not repeat it
 }
 
-// NewCommand returns a command that go-redis may repeat.
+// NewCommand returns a command that go-redis may retry.
 func NewCommand(ctx context.Context, args ...any) Command {
 	return Command{Cmd: redis.NewCmd(ctx, args...)}
 }
 
-// NoRetry is asked by go-redis.
+// NoRetry is called by go-redis.
 func (c Command) NoRetry() bool { return c.noRetry }

@@ -1,6 +1,6 @@
-// Package value encodes what callers push, by go-redis's own rules.
+// Package value encodes the values of pushes and edits by the rules of go-redis.
 //
-// It knows which Go values go-redis can send and how it writes them. It does not know what becomes of them.
+// The package knows which Go values go-redis can send, and how it encodes them. It does not know what they are used for.
 package value
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	// ErrNone is returned for no values at all.
+	// ErrNone is returned if there are no values.
 	ErrNone = errors.New("no values")
 	// ErrEncoding is returned for a value that go-redis cannot encode.
 	ErrEncoding = errors.New("value cannot be encoded")
@@ -26,7 +26,7 @@ var (
 	errNotMarshaler = errors.New("it does not implement encoding.BinaryMarshaler")
 )
 
-// Spread is Each for the values of a push, of which there must be some. It replaces a lone slice by its elements.
+// Spread is Each for the values of a push, of which there must be at least one. It replaces a lone slice with its elements.
 func Spread(rdb redis.UniversalClient, values []any) ([]any, error) {
 	if len(values) == 1 && !isScalar(values[0]) {
 		// go-redis spreads a lone slice, map or struct. A command that is never sent shows how.
@@ -38,8 +38,8 @@ func Spread(rdb redis.UniversalClient, values []any) ([]any, error) {
 	return Each(values)
 }
 
-// Each returns the values in a form that go-redis can always encode, so that one bad value fails before anything is sent. A value
-// that the caller may change later is copied. The slice itself is the caller's, and stays as it is.
+// Each returns the values in a form that go-redis can always encode, so that an invalid value fails before anything is sent. It
+// copies values that the caller may change later. It does not change the caller's slice.
 func Each(values []any) ([]any, error) {
 	var encoded []any
 	for i, v := range values {
@@ -61,8 +61,8 @@ func Each(values []any) ([]any, error) {
 	return encoded, nil
 }
 
-// encode returns a value that go-redis encodes without fail. It shares no memory with the caller's, who may change that after giving
-// up a push that is still sent.
+// encode returns a value that go-redis can always encode. It shares no memory with the caller, who may change the original
+// after giving up a push that is sent later.
 func encode(v any) (any, error) {
 	switch v := v.(type) {
 	case string:
@@ -88,7 +88,7 @@ func encode(v any) (any, error) {
 	return nil, errNotMarshaler
 }
 
-// isScalar reports whether go-redis encodes a value by itself and cannot fail to.
+// isScalar reports whether go-redis can always encode a value without a marshaler.
 func isScalar(v any) bool {
 	switch v.(type) {
 	case string, []byte, *string, bool, *bool, float32, float64, *float32, *float64,
@@ -100,10 +100,10 @@ func isScalar(v any) bool {
 	return false
 }
 
-// scalarSize stands for the size of a number or a time, which is never long.
+// scalarSize stands for the size of a number or a time, which is always short.
 const scalarSize = 32
 
-// Size returns about how many bytes a value takes.
+// Size returns the approximate size of a value in bytes.
 func Size(v any) int {
 	switch v := v.(type) {
 	case string:
@@ -114,7 +114,7 @@ func Size(v any) int {
 	return scalarSize
 }
 
-// Text returns a value as go-redis writes it, or "" if it cannot.
+// Text returns a value as go-redis encodes it, or "" if it cannot.
 func Text(v any) string {
 	switch v := v.(type) {
 	case string:
