@@ -21,13 +21,13 @@ local STEP = 100
 local FAR = 2 ^ 53 -- later than any list needs to expire; numbers up to here are exact
 local NEVER = math.huge
 
-local list, problem = open()
-if problem then
-  return problem
-end
 local done, failure = replay()
 if done or failure then
   return tonumber(done) or failure
+end
+local list, problem = open()
+if problem then
+  return problem
 end
 local how, condition, grace = ARGV[4], ARGV[6], tonumber(ARGV[7])
 local continues = how == 'continue'
@@ -46,11 +46,17 @@ local refused = is_empty(list)
   or only('XX') and current == NEVER
   or only('GT') and wanted <= current
   or only('LT') and wanted >= current
+local unswept = list.lo
+-- unfinished tells whether sweeping must continue. While the slot moves, a sweep may stand still, and later operations
+-- continue it.
+local function unfinished()
+  return list.lo and (not continues or list.lo > unswept)
+end
 if refused then
   touch()
   sweep(list)
   save_result(0)
-  return continues and list.lo and 2 or 0
+  return continues and unfinished() and 2 or 0
 end
 if wanted <= now and not continues then
   discard(list)
@@ -133,7 +139,7 @@ sweep(list)
 if ttl and not cursor and not list.lo then
   redis.call('PEXPIREAT', META, ttl + grace)
 end
-local verdict = (cursor or list.lo) and 2 or 1
+local verdict = (cursor or unfinished()) and 2 or 1
 if not may_set then
   verdict = -1
 end

@@ -13,13 +13,13 @@
 -- set: OOM refuses it with nothing changed. No shard is without elements in between: while its slot moves, a deleted key cannot
 -- be created again.
 
-local list, problem = open('growing')
-if problem then
-  return problem
-end
 local done, failure = replay()
 if done or failure then
   return tonumber(done) or failure
+end
+local list, problem = open('growing')
+if problem then
+  return problem
 end
 local where, pivot, value = string.lower(ARGV[4]), ARGV[5], ARGV[6]
 if where ~= 'before' and where ~= 'after' then

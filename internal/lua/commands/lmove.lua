@@ -23,16 +23,16 @@ local WOKEN = ARGV[11] == 'woken'
 local RELEASE = ARGV[12]
 
 use(1)
-local source, problem = open()
-if problem then
-  return problem
-end
 local done, failure = replay()
 if done then
   local _, moved = replay_elements(done)
   return { 1, moved }
 elseif failure then
   return failure
+end
+local source, problem = open()
+if problem then
+  return problem
 end
 local count = tonumber(ARGV[8])
 local released = WOKEN and is_released(RELEASE)

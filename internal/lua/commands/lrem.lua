@@ -14,13 +14,13 @@
 -- again. So elements are copied to their new shard. Those that a shard has given away, or loses together with all others, stay
 -- in it as stale ones until it has been filled again.
 
-local list, problem = open()
-if problem then
-  return problem
-end
 local done, failure = replay()
 if done or failure then
   return tonumber(done) or failure
+end
+local list, problem = open()
+if problem then
+  return problem
 end
 local count, value = tonumber(ARGV[4]), ARGV[5]
 local head, tail, length = measure(list)

@@ -9,13 +9,13 @@
 --
 -- Safe because it reads the shard before the first write, LSET, which OOM refuses.
 
-local list, problem = open('growing')
-if problem then
-  return problem
-end
 local done, failure = replay()
 if done or failure then
   return done and redis.status_reply(done) or failure
+end
+local list, problem = open('growing')
+if problem then
+  return problem
 end
 local head, tail, length = measure(list)
 if not head then

@@ -4,22 +4,22 @@
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/session.lua, 4 start, 5 stop
--- Reply 1 if shards are still to be swept, else 0
+-- Reply 1 if shards may still be to be swept, else 0
 -- Cost  O(1) in the number of shards, O(capacity) within two: the pointers leave the other shards at once, and the sweep that
 --       unlinks them is bounded.
 --
 -- Safe because it reads the new end shards before the first write, and because that write (LTRIM, or HDEL if it keeps nothing)
 -- cannot grow the data set: OOM allows it.
 
-local list, problem = open()
-if problem then
-  return problem
-end
 local done, failure = replay()
 if failure then
   return failure
 elseif done then
-  return list.lo and 1 or 0
+  return 1 -- sweep.lua finds out
+end
+local list, problem = open()
+if problem then
+  return problem
 end
 local head, tail, length = measure(list)
 if not head then

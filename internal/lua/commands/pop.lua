@@ -18,16 +18,16 @@
 -- is about to run. A push into an armed list rings. A woken pop rings again if it leaves elements, and arms the list if not.
 -- Other pops leave the bell and armed as they are.
 
-local list, problem = open()
-if problem then
-  return problem
-end
 local done, failure = replay()
 if done then
   local _, popped = replay_elements(done)
   return { 1, popped }
 elseif failure then
   return failure
+end
+local list, problem = open()
+if problem then
+  return problem
 end
 local left, count = ARGV[4] == 'L', tonumber(ARGV[5])
 local woken, waits = ARGV[6] == 'woken', ARGV[6] ~= 'no'

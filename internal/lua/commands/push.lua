@@ -14,13 +14,13 @@
 
 local VALUES = 6
 
-local list, problem = open(ARGV[VALUES] and 'growing')
-if problem then
-  return problem
-end
 local done, failure = replay()
 if done or failure then
   return tonumber(done) or failure
+end
+local list, problem = open(ARGV[VALUES] and 'growing')
+if problem then
+  return problem
 end
 local left, count, cap = ARGV[4] == 'L', #ARGV - VALUES + 1, tonumber(ARGV[5])
 

@@ -18,13 +18,13 @@ local renames = ARGV[5] == 'RENAME'
 local how = not renames and 'growing' or nil
 use(1)
 local SOURCE = PREFIX
-local from, problem = open(how)
-if problem then
-  return problem
-end
 local done, failure = replay()
 if done or failure then
   return tonumber(done) or failure
+end
+local from, problem = open(how)
+if problem then
+  return problem
 end
 use(2)
 local TARGET = PREFIX

@@ -1,6 +1,6 @@
 -- Pops one element from a shard that has more, as most pops do. It runs before the helpers are defined, since defining
--- functions alone takes a quarter of the time of such a script. It leaves all other cases to commands/pop.lua, with nothing
--- changed.
+-- functions alone takes a quarter of the time of such a script. It leaves all other cases, meta of a wrong type
+-- among them, to commands/pop.lua, with nothing changed.
 --
 -- KEYS and ARGV are those of commands/pop.lua. If the session has no record here, the record may be away: commands/pop.lua
 -- finds out.
@@ -10,7 +10,7 @@
 if ARGV[5] == '1' and ARGV[6] ~= 'woken' then
   local call, prefix = redis.call, string.sub(KEYS[1], 1, -5)
   local record = ARGV[1] ~= '' and prefix .. 'op:' .. ARGV[1]
-  local m = call('HMGET', KEYS[1], 'layout', 'first', 'last', 'lo', 'expires')
+  local m = redis.pcall('HMGET', KEYS[1], 'layout', 'first', 'last', 'lo', 'expires')
   local first, last = tonumber(m[2]), tonumber(m[3])
   local plain = m[1] == '1' and first and last and not m[4] and not m[5] and first <= last
   if plain and record then

@@ -1,6 +1,6 @@
 -- Pushes one value into an end shard that has room, as most pushes do. It runs before the helpers are defined, since defining
--- functions alone takes a quarter of the time of such a script. It leaves all other cases to commands/push.lua, with nothing
--- changed.
+-- functions alone takes a quarter of the time of such a script. It leaves all other cases, meta of a wrong type
+-- among them, to commands/push.lua, with nothing changed.
 --
 -- KEYS and ARGV are those of commands/push.lua. If the session has no record here, the record may be away: commands/push.lua
 -- finds out.
@@ -10,7 +10,7 @@
 if #ARGV == 6 then
   local call, prefix = redis.call, string.sub(KEYS[1], 1, -5)
   local record = ARGV[1] ~= '' and prefix .. 'op:' .. ARGV[1]
-  local m = call('HMGET', KEYS[1], 'layout', 'first', 'last', 'cap', 'lo', 'expires')
+  local m = redis.pcall('HMGET', KEYS[1], 'layout', 'first', 'last', 'cap', 'lo', 'expires')
   local first, last, cap = tonumber(m[2]), tonumber(m[3]), tonumber(m[4])
   local plain = m[1] == '1' and cap and first and last and not m[5] and not m[6] and first <= last
   if plain and record then

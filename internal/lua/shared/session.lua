@@ -13,6 +13,8 @@
 -- shared/elements.lua reads and writes the results with elements. fast/push.lua and fast/pop.lua read and write records by
 -- themselves, in the same format, since they run before these functions are defined.
 --
+-- replay comes before open: whatever has become of the list, a recorded result is the result.
+--
 -- ARGV  1 the id of the session, 2 the sequence number, 3 the TTL of the record in milliseconds; all '' for an operation that
 --       may run twice
 --

@@ -1,0 +1,102 @@
+package shardedlist
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/batch"
+	"github.com/shardedlist/shardedlist/internal/blocking"
+	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/session"
+)
+
+// A reply is lost, and then something happens to the list: the repetition has the result of the operation all the same.
+func TestARecordedResultOutlivesTheList(t *testing.T) {
+	t.Parallel()
+	operations := map[string]func(t *testing.T, l *ShardedList) session.Operation{
+		"push": func(_ *testing.T, l *ShardedList) session.Operation {
+			return l.slot().Pushes(layout.Right).Join([]*batch.Request{{Values: []any{"new"}, Count: 1}})
+		},
+		"pushx": func(_ *testing.T, l *ShardedList) session.Operation { return l.slot().PushX(layout.Left, []any{"new"}) },
+		"pop one": func(_ *testing.T, l *ShardedList) session.Operation {
+			return l.slot().Source(layout.Left).Pop(1, blocking.No, "")
+		},
+		"pop several": func(_ *testing.T, l *ShardedList) session.Operation {
+			return l.slot().Source(layout.Right).Pop(5, blocking.First, "")
+		},
+		"lset":    func(_ *testing.T, l *ShardedList) session.Operation { return l.slot().Set(1, "new") },
+		"linsert": func(_ *testing.T, l *ShardedList) session.Operation { return l.slot().Insert("before", 3, "new") },
+		"lrem":    func(_ *testing.T, l *ShardedList) session.Operation { return l.slot().Remove(0, 3) },
+		"ltrim":   func(_ *testing.T, l *ShardedList) session.Operation { return bare(l.slot().Trim(1, 2)) },
+		"expire": func(_ *testing.T, l *ShardedList) session.Operation {
+			return bare(l.slot().Expire(layout.Expiry{How: layout.ExpireIn, Milliseconds: time.Hour.Milliseconds()}))
+		},
+		"rename": func(t *testing.T, l *ShardedList) session.Operation {
+			op, err := l.slot().Transfer(layout.Rename, l.slot().Sibling("{"+l.Name()+"}renamed"), true)
+			require.NoError(t, err)
+			return bare(op)
+		},
+		"lmove": func(t *testing.T, l *ShardedList) session.Operation {
+			call, err := l.slot().Move(l.slot(), layout.Move{From: layout.Left, To: layout.Right, Count: 2})
+			require.NoError(t, err)
+			return call.Source.Pop(2, blocking.No, "")
+		},
+		"lmpop": func(t *testing.T, l *ShardedList) session.Operation {
+			call, err := l.slot().PopFirst([]layout.List{l.slot()}, layout.Left, 3)
+			require.NoError(t, err)
+			return call.Source.Pop(3, blocking.No, "")
+		},
+	}
+	harms := map[string]func(t *testing.T, rdb redis.UniversalClient, l *ShardedList){
+		"meta is a string": func(t *testing.T, rdb redis.UniversalClient, l *ShardedList) {
+			require.NoError(t, rdb.Set(t.Context(), l.keys().Meta, "x", 0).Err())
+		},
+		"another layout": func(t *testing.T, rdb redis.UniversalClient, l *ShardedList) {
+			require.NoError(t, rdb.HSet(t.Context(), l.keys().Meta, "layout", 99).Err())
+		},
+		"a shard is missing": func(t *testing.T, rdb redis.UniversalClient, l *ShardedList) {
+			require.NoError(t, rdb.HSet(t.Context(), l.keys().Meta, "layout", 1, "first", 70, "last", 80, "cap", 2).Err())
+		},
+	}
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		for harm, strike := range harms {
+			for name, operation := range operations {
+				list, err := New(rdb, uniqueName(t), WithCapacity(2))
+				require.NoError(t, err)
+				_, err = list.RPush(t.Context(), numbers(0, 7)...)
+				require.NoError(t, err)
+				op, s := operation(t, list), list.slot().Sessions().New()
+				s.Begin()
+				first := s.Do(t.Context(), script.Deadline(t.Context()), op)
+				require.NoError(t, first.Err, name)
+				strike(t, rdb, list)
+				again := s.Do(t.Context(), script.Deadline(t.Context()), op)
+				require.NoError(t, again.Err, "%s, %s", name, harm)
+				if name == "ltrim" {
+					continue // its reply tells only what is to be swept
+				}
+				assert.Equal(t, elementsIn(first.Reply), elementsIn(again.Reply), "%s, %s", name, harm)
+			}
+		}
+	})
+}
+
+// elementsIn is a reply without the mark that says whether it is a repetition.
+func elementsIn(reply any) any {
+	if parts, ok := reply.([]any); ok && len(parts) > 0 {
+		var values []any
+		for _, part := range parts[1:] {
+			shard, _ := part.([]any)
+			values = append(values, shard...)
+		}
+		return values
+	}
+	return reply
+}
