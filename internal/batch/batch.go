@@ -9,7 +9,6 @@ package batch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -32,6 +31,8 @@ const (
 	// idleAfter is how long a session must be idle before the server is asked to drop a large result: not between any two
 	// operations of a busy one.
 	idleAfter = 100 * time.Millisecond
+	// watchSlack lets the leader of a batch, who has the same time, be the one to find that it is up.
+	watchSlack = 100 * time.Millisecond
 )
 
 // Kind describes one kind of operation.
@@ -41,13 +42,12 @@ type Kind struct {
 	// Share gives each request whose caller is still there its part of the reply, and returns the elements that no caller
 	// takes.
 	Share func(requests []*Request, reply any) (surplus []string)
+	// Ready waits until requests may be sent otherwise than through a Batcher, see Batcher.Ready.
+	Ready func(ctx context.Context) error
 	// Reclaim puts back elements that no caller takes. A kind without it changes a list, and its callers must learn that an
 	// outcome is unknown.
 	Reclaim func(surplus []string)
 }
-
-// ErrNoAnswer is the error of a caller whose time is up before its request can be sent.
-var ErrNoAnswer = fmt.Errorf("the server has not answered: %w", context.DeadlineExceeded)
 
 // Batcher combines the requests of one kind of operation.
 type Batcher struct {
@@ -59,8 +59,11 @@ type Batcher struct {
 	contended bool       // the last batch had company
 	forming   *batch     // the batch that takes the queue along when it begins
 	idle      []*stream
-	abandoned int         // streams with an operation that a caller has given up: nothing may overtake it
-	forgetter *time.Timer // runs forget; nil unless it is about to
+	active    []*batch      // that have a session
+	watchdog  *time.Timer   // runs expire; nil if no caller has to be watched
+	cleared   chan struct{} // closed when there are no abandoned streams any more; nil if nobody waits for that
+	abandoned int           // streams with an operation that a caller has given up: nothing may overtake it
+	forgetter *time.Timer   // runs forget; nil unless it is about to
 }
 
 // stream is a session, and what the batcher knows of it.
@@ -99,14 +102,38 @@ func (c *Batcher) Do(ctx context.Context, r *Request) error {
 	c.mu.Lock()
 	c.queue = append(c.queue, r)
 	c.dispatch()
+	if _, hasDeadline := ctx.Deadline(); !hasDeadline && (r.batch == nil || r.batch.leader != r) {
+		r.watched = true
+		c.watch(r.giveUp)
+	}
 	c.mu.Unlock()
+	if ctx.Done() == nil { // nothing can end the wait: the caller's own goroutine sends
+		c.lead(ctx, <-r.ready)
+		return r.err
+	}
 	select {
 	case b := <-r.ready:
-		c.lead(ctx, b)
+		c.leadFor(ctx, r, b)
 	case <-ctx.Done():
 		c.leave(ctx, r)
 	}
 	return r.err
+}
+
+// leadFor has another goroutine send the batch of a caller whose ctx may end while the server does not answer.
+func (c *Batcher) leadFor(ctx context.Context, r *Request, b *batch) {
+	if b == nil {
+		return
+	}
+	go func() {
+		c.lead(ctx, b)
+		r.ready <- nil
+	}()
+	select {
+	case <-r.ready:
+	case <-ctx.Done():
+		c.leave(ctx, r)
+	}
 }
 
 // dispatch gives an idle session to the first caller in the queue, which then leads a batch. The lock is held.
@@ -120,6 +147,7 @@ func (c *Batcher) dispatch() {
 		c.idle = slices.Delete(c.idle, next, next+1)
 		c.fill(b, 1)
 		c.forming = b
+		c.active = append(c.active, b)
 		b.leader.ready <- b
 	}
 }
@@ -196,9 +224,9 @@ func (c *Batcher) send(ctx context.Context, b *batch) session.Outcome {
 		}
 		if b.stream.Unknown() {
 			if time.Now().After(b.leader.giveUp) {
-				return session.Outcome{Status: session.Refused, Err: ErrNoAnswer} // earlier operations are still unresolved
+				return session.Outcome{Status: session.Refused, Err: session.ErrNoAnswer} // earlier operations are still unresolved
 			}
-			if outcome := c.resolve(ctx, b.stream); outcome.Status != session.Done {
+			if outcome := c.resolve(ctx, b.leader.giveUp, b.stream); outcome.Status == session.Unknown {
 				return outcome
 			}
 		}
@@ -207,12 +235,20 @@ func (c *Batcher) send(ctx context.Context, b *batch) session.Outcome {
 	return b.stream.Do(ctx, b.leader.giveUp, b.op)
 }
 
-// resolve finds the outcome of a stream's last operation. It puts back elements that the operation took.
-func (c *Batcher) resolve(ctx context.Context, s *stream) session.Outcome {
-	noop := c.kind.Join(nil)
-	outcome := s.Resolve(ctx, noop)
-	if outcome.Status == session.Done && noop.Reclaimer != nil {
-		noop.Reclaimer.Reclaim(outcome.Reply)
+// resolve finds the outcome of a stream's last operation. Elements that it took go back first, if the server takes them in time.
+func (c *Batcher) resolve(ctx context.Context, until time.Time, s *stream) session.Outcome {
+	outcome := s.Resolve(ctx, until)
+	reclaimed := make(chan struct{})
+	go func() {
+		outcome.Reclaim()
+		close(reclaimed)
+	}()
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-reclaimed:
+	case <-ctx.Done():
+	case <-timer.C:
 	}
 	return outcome
 }
@@ -266,11 +302,41 @@ func (c *Batcher) abandon(r *Request) {
 	}
 }
 
-// clear records that the stream's last operation is resolved, or was never sent.
+// clear notes that the stream's last operation is resolved, or was never sent. The lock is held.
 func (c *Batcher) clear(s *stream) {
-	if s.abandoned {
-		s.abandoned = false
-		c.abandoned--
+	if !s.abandoned {
+		return
+	}
+	s.abandoned = false
+	c.abandoned--
+	if c.abandoned == 0 && c.cleared != nil {
+		close(c.cleared)
+		c.cleared = nil
+	}
+}
+
+// Ready waits until no operation that a caller has given up can be applied any more. Whoever uses other sessions for the same kind of
+// operation must not overtake it.
+func (c *Batcher) Ready(ctx context.Context) error {
+	c.mu.Lock()
+	if c.abandoned == 0 {
+		c.mu.Unlock()
+		return nil
+	}
+	if c.cleared == nil {
+		c.cleared = make(chan struct{})
+	}
+	cleared := c.cleared
+	c.mu.Unlock()
+	timer := time.NewTimer(time.Until(script.Deadline(ctx)))
+	defer timer.Stop()
+	select {
+	case <-cleared:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return session.ErrNoAnswer
 	}
 }
 
@@ -291,6 +357,7 @@ func (c *Batcher) retire(b *batch) {
 		c.forgetter = time.AfterFunc(idleAfter, c.forget)
 	}
 	c.idle = append(c.idle, b.stream)
+	c.active = slices.DeleteFunc(c.active, func(other *batch) bool { return other == b })
 	c.dispatch()
 }
 
@@ -347,7 +414,7 @@ func (c *Batcher) withdraw(b *batch) {
 func (c *Batcher) resolveAbandoned(ctx context.Context, b *batch) {
 	for start := time.Now(); b.stream.Unknown() && time.Since(start) < session.ResolveFor; {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
-		outcome := c.resolve(ctx, b.stream)
+		outcome := c.resolve(ctx, time.Now().Add(time.Second), b.stream)
 		cancel()
 		if errors.Is(outcome.Err, redis.ErrClosed) {
 			break
@@ -359,19 +426,58 @@ func (c *Batcher) resolveAbandoned(ctx context.Context, b *batch) {
 	c.retire(b)
 }
 
-// expire returns an error to the callers in the queue whose time is up.
+// watch makes sure that callers hear when their time is up, also those whose leader has more time, or waits for a server that does not
+// answer. The lock is held.
+func (c *Batcher) watch(deadline time.Time) {
+	if c.watchdog == nil {
+		c.watchdog = time.AfterFunc(time.Until(deadline)+watchSlack, c.expire)
+	}
+}
+
+// expire sends away the callers whose time is up, but those who lead a batch, who find out by themselves.
 func (c *Batcher) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
+	var next time.Time
+	late := func(r *Request) bool {
+		if !r.watched {
+			return false
+		}
+		if now.After(r.giveUp) {
+			return true
+		}
+		if next.IsZero() || r.giveUp.Before(next) {
+			next = r.giveUp
+		}
+		return false
+	}
 	c.queue = slices.DeleteFunc(c.queue, func(r *Request) bool {
-		late := now.After(r.giveUp)
-		if late {
-			r.err = ErrNoAnswer
+		isLate := late(r)
+		if isLate {
+			r.err = session.ErrNoAnswer
 			r.ready <- nil
 		}
-		return late
+		return isLate
 	})
+	for _, b := range c.active {
+		for _, r := range b.requests {
+			if r != b.leader && r.batch == b && !r.gone && late(r) {
+				c.abandon(r)
+				if r.err = session.ErrNoAnswer; b.numbered {
+					r.err = session.Lost(session.ErrNoAnswer, c.kind.Reclaim != nil)
+				}
+				r.ready <- nil
+			}
+		}
+	}
+	if c.watchdog != nil {
+		c.watchdog.Stop()
+		c.watchdog = nil
+	}
+	if !next.IsZero() {
+		c.watch(next)
+	}
 }
 
 // leave is called when the ctx of a waiting caller ends. A request in the queue is removed. For a request in a batch, leave
@@ -402,7 +508,7 @@ func (c *Batcher) leave(ctx context.Context, r *Request) {
 		return
 	}
 	select {
-	case b := <-r.ready: // it has just been told to lead
+	case b := <-r.ready: // it has just been told to lead, or that it is done
 		c.mu.Unlock()
 		c.lead(ctx, b)
 	default:

@@ -14,11 +14,12 @@ type Request struct {
 	Length   int64    // the result of a push
 	Elements []string // the result of a pop
 
-	err    error
-	giveUp time.Time   // when the caller has waited long enough for a server that does not answer
-	batch  *batch      // that carries it, nil once it is done; guarded by Batcher.mu, as is gone
-	gone   bool        // the caller has given up
-	ready  chan *batch // brings the batch that the caller is to lead, or nil when its request is done
+	err     error
+	watched bool        // nothing but the Batcher ends its wait
+	giveUp  time.Time   // when the caller has waited long enough for a server that does not answer
+	batch   *batch      // that carries it, nil once it is done; guarded by Batcher.mu, as is gone
+	gone    bool        // the caller has given up
+	ready   chan *batch // brings the batch that the caller is to lead, or nil when its request is done
 }
 
 var requests = sync.Pool{New: func() any { return &Request{ready: make(chan *batch, 1)} }}

@@ -137,7 +137,7 @@ func (w *callWaiter) next(armed bool) (round, bool) {
 	if w.end != nil {
 		return round{}, false
 	}
-	r := round{ctx: w.ctx, count: w.call.Count}
+	r := round{ctx: w.ctx, count: w.call.Count, until: w.deadline}
 	if armed {
 		w.blocks.Store(true)
 		if err := w.ctx.Err(); err != nil { // the caller may not have released it
@@ -156,21 +156,22 @@ func (w *callWaiter) done(_ round, got result) (pause time.Duration) {
 		status = session.Unknown
 	}
 	now := time.Now()
+	timeUp := !w.deadline.IsZero() && !now.Before(w.deadline)
 	switch {
 	case len(got.elements) > 0:
 		w.finish(session.Outcome{Status: session.Done, Reply: got.reply, Err: got.shortfall})
 	case w.ctx.Err() != nil:
 		w.finish(session.Outcome{Status: status, Err: w.ctx.Err()})
-	case got.unknown || w.failures.endsWait(w.patient, w.joined, now):
+	case got.unknown || w.failures.endsWait(w.patient, w.joined, now) || got.err != nil && timeUp && now.Sub(w.deadline) > timeUpGrace:
 		w.finish(session.Outcome{Status: status, Err: got.err})
-	case got.err == nil && !w.deadline.IsZero() && !now.Before(w.deadline):
+	case timeUp && got.err == nil:
 		w.finish(session.Outcome{Status: session.Refused, Err: redis.Nil})
 	case got.armed:
 		w.retries = 0
 	default:
 		w.retries++
 		pause = max(w.failures.pause(), script.Backoff(w.retries))
-		if !w.deadline.IsZero() {
+		if !w.deadline.IsZero() && !timeUp {
 			pause = min(pause, time.Until(w.deadline))
 		}
 	}

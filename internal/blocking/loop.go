@@ -45,6 +45,7 @@ type round struct {
 	count   int
 	release string        // the key to watch beside the bell; empty: do not block
 	slice   time.Duration // how long to block
+	until   time.Time     // when to stop repeating a pop that the server cannot serve for the moment; zero: see script.Deadline
 }
 
 // result is the outcome of a round.
@@ -131,7 +132,9 @@ func (l *loop) attempt(r round) (session.Outcome, error) {
 	if l.owes {
 		wait = Woken
 	}
-	outcome := l.session.Do(r.ctx, script.Deadline(r.ctx), l.source.Pop(r.count, wait, ""))
+	pop := l.source.Pop(r.count, wait, "")
+	pop.RefusedUntil = r.until
+	outcome := l.session.Do(r.ctx, script.Deadline(r.ctx), pop)
 	if outcome.Status == session.Done {
 		l.owes = false
 	}

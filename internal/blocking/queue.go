@@ -21,6 +21,9 @@ const (
 	maxWoken = 1024
 	// timerSlack is added to a caller's local timer, so that the server's timeout normally fires first.
 	timerSlack = 5 * time.Millisecond
+	// timeUpGrace is how long a caller whose time is up waits for a server that does not answer, or cannot serve for the moment,
+	// before it returns without knowing whether the list has elements.
+	timeUpGrace = time.Second
 	// idleAfter is how long nobody must wait before the server is asked to drop a large result.
 	idleAfter = 100 * time.Millisecond
 )
@@ -94,14 +97,25 @@ func (q *Queue) Pop(ctx context.Context, timeout time.Duration) (string, error) 
 	case o := <-w.outcome:
 		return o.value, o.err
 	case <-ctx.Done():
-		return q.leave(ctx, w, ctx.Err())
+		return q.leave(w, ctx.Err())
 	case <-timeUp:
-		value, err := q.leave(ctx, w, redis.Nil)
+		value, err := q.leave(w, redis.Nil)
 		if err == redis.Nil && !w.sawEmpty {
-			return q.popNow(ctx) // like Redis, which looks at the list however short the timeout
+			return q.look(ctx) // like Redis, which looks at the list however short the timeout
 		}
 		return value, err
 	}
+}
+
+// look pops once, for a caller whose time is up.
+func (q *Queue) look(ctx context.Context) (string, error) {
+	soon, cancel := context.WithTimeout(ctx, timeUpGrace)
+	defer cancel()
+	value, err := q.popNow(soon)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		err = session.ErrNoAnswer
+	}
+	return value, err
 }
 
 // Waiting returns how many callers wait.
@@ -144,7 +158,7 @@ func (q *Queue) join(timeout time.Duration, patient bool) *waiter {
 // may bring more elements than the other callers take, leave releases that pop, and the caller waits for its outcome. Callers
 // that came after the pop was sent do not count: an element that left the list before they called would reach them out of
 // order.
-func (q *Queue) leave(ctx context.Context, w *waiter, reason error) (string, error) {
+func (q *Queue) leave(w *waiter, reason error) (string, error) {
 	q.mu.Lock()
 	if !w.served {
 		q.waiting.Remove(w.place)
@@ -161,12 +175,11 @@ func (q *Queue) leave(ctx context.Context, w *waiter, reason error) (string, err
 	}
 	q.mu.Unlock()
 
-	select {
-	case o := <-w.outcome:
-		return o.value, o.err
-	case <-ctx.Done(): // a caller whose time is up hears the outcome; one who cancels is in a hurry
+	patience := session.LeaveGrace // one who cancels is in a hurry
+	if reason == redis.Nil {
+		patience = timeUpGrace
 	}
-	grace := time.NewTimer(session.LeaveGrace)
+	grace := time.NewTimer(patience)
 	defer grace.Stop()
 	select {
 	case o := <-w.outcome:
@@ -180,6 +193,9 @@ func (q *Queue) leave(ctx context.Context, w *waiter, reason error) (string, err
 		return o.value, o.err
 	}
 	q.leaving.Remove(w.place)
+	if reason == redis.Nil {
+		return "", session.ErrNoAnswer
+	}
 	return "", reason
 }
 
@@ -205,10 +221,10 @@ func (q *Queue) next(armed bool) (round, bool) {
 	}
 	q.inFlight = q.waiting.Len()
 	q.wanted = min(q.inFlight, maxWoken)
-	r := round{ctx: context.Background(), count: q.wanted}
+	r := round{ctx: context.Background(), count: q.wanted, until: q.firstDeadline()}
 	if armed {
 		q.release = q.source.ReleaseKey()
-		r.release, r.slice = q.release, q.source.Slice(q.firstDeadline())
+		r.release, r.slice = q.release, q.source.Slice(r.until)
 	}
 	return r, true
 }
@@ -294,15 +310,16 @@ func (q *Queue) endWaits(got result, looked bool) {
 	now := time.Now()
 	for e := q.waiting.Front(); e != nil; {
 		w, next := e.Value.(*waiter), e.Next()
-		goesOn := got.unknown && (w.patient || now.Sub(w.joined) < script.RetryFor/2)
+		timeUp := !w.deadline.IsZero() && !w.deadline.After(now)
+		goesOn := got.unknown && !errors.Is(got.err, redis.ErrClosed) && (w.patient || now.Sub(w.joined) < script.RetryFor/2)
 		w.sawEmpty = w.sawEmpty || w.inFlight && looked
 		w.inFlight = false
 		switch {
 		case goesOn:
-		case q.failures.endsWait(w.patient, w.joined, now):
+		case q.failures.endsWait(w.patient, w.joined, now), q.failures.err != nil && timeUp && now.Sub(w.deadline) > timeUpGrace:
 			w.serve("", q.failures.err)
 			q.waiting.Remove(e)
-		case w.sawEmpty && !w.deadline.IsZero() && !w.deadline.After(now):
+		case timeUp && w.sawEmpty:
 			w.serve("", redis.Nil)
 			q.waiting.Remove(e)
 		}

@@ -108,7 +108,18 @@ func (h *Hook) translate(ctx context.Context, c *invocation) (*translation, erro
 	if err != nil {
 		return nil, err
 	}
-	return c.command.translate(ctx, c, lists)
+	t, err := c.command.translate(ctx, c, lists)
+	if err != nil || t == nil {
+		return nil, err
+	}
+	for _, step := range t.steps {
+		if step.Ready != nil {
+			if err := step.Ready(ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return t, nil
 }
 
 // run runs a translation outside a pipeline.

@@ -34,12 +34,16 @@ func joinPush(end layout.End) func(context.Context, *invocation, []layout.List) 
 		if err := l.Prepare(ctx); err != nil {
 			return nil, err
 		}
+		kind := l.Pushes(end)
+		if err := kind.Ready(ctx); err != nil {
+			return nil, err
+		}
 		r := batch.NewRequest()
 		r.Values, r.Count = values, len(values)
 		for _, v := range values {
 			r.Bytes += value.Size(v)
 		}
-		return &translation{joined: &joined{l.Pushes(end), r, func(r *batch.Request) any { return r.Length }}}, nil
+		return &translation{joined: &joined{kind, r, func(r *batch.Request) any { return r.Length }}}, nil
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -94,6 +97,7 @@ type part struct {
 	joined      []*joined         // the commands' requests, where they are one operation
 	pending     []session.Pending // the translation's steps
 	sent        []script.Command  // a script for each step
+	results     []session.Result  // the replies of the steps
 	plain       script.Command
 }
 
@@ -177,6 +181,7 @@ func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) err
 	if len(wire) == 0 || p.atomic && len(wire) == 2 { // which go-redis does not expect
 		return nil
 	}
+	until := script.Deadline(ctx) // of all commands together
 	err := next(ctx, wire)
 	for _, part := range p.parts {
 		for _, cmd := range part.sent {
@@ -184,11 +189,98 @@ func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) err
 				cmd.SetErr(err) // another hook has kept it from being sent
 			}
 		}
+	}
+	if p.atomic {
+		p.endTransaction(ctx, until, wire, err)
+	} else {
+		p.endPipeline(ctx, until)
+	}
+	for _, part := range p.parts {
 		if part.translation != nil {
-			part.finish(ctx, p.atomic)
+			part.finish(ctx)
 		}
 	}
 	return err
+}
+
+// endPipeline learns what became of each operation. One that failed is repeated, unless an operation behind it on the same list was
+// applied: to repeat it would change their order.
+func (p *pipeline) endPipeline(ctx context.Context, until time.Time) {
+	applied := map[any]bool{} // the lists of operations that were applied, by their keys
+	repeat := map[*part][]bool{}
+	for _, part := range slices.Backward(p.parts) {
+		repeat[part] = make([]bool, len(part.sent))
+		for i, cmd := range slices.Backward(part.sent) {
+			keys := part.pending[i].Keys()
+			repeat[part][i] = !slices.ContainsFunc(keys, func(key any) bool { return applied[key] })
+			if err := cmd.Err(); part.pending[i].Writes() && (err == nil || err == redis.Nil) {
+				for _, key := range keys {
+					applied[key] = true
+				}
+			}
+		}
+	}
+	for _, part := range p.parts {
+		for i, cmd := range part.sent {
+			reply, err := cmd.Result()
+			reply, err = part.pending[i].End(ctx, until, reply, err, repeat[part][i])
+			part.results = append(part.results, session.Result{Reply: reply, Err: err})
+		}
+	}
+}
+
+// endTransaction learns what became of the operations as a whole. Of the other commands there are no records: if EXEC's reply was lost,
+// they get an error that says whether they were carried out.
+func (p *pipeline) endTransaction(ctx context.Context, until time.Time, wire []redis.Cmder, execErr error) {
+	t := session.Transaction{}
+	var got []session.Result
+	for _, part := range p.parts {
+		for i, cmd := range part.sent {
+			t.Pending = append(t.Pending, part.pending[i])
+			reply, err := cmd.Result()
+			got = append(got, session.Result{Reply: reply, Err: err})
+		}
+	}
+	others := p.others()
+	t.Others = len(others) > 0
+	executed := wasExecuted(wire[1:len(wire)-1], execErr)
+	results, carriedOut := t.End(ctx, until, got, executed)
+	for _, part := range p.parts {
+		part.results, results = results[:len(part.sent):len(part.sent)], results[len(part.sent):]
+	}
+	if executed {
+		return
+	}
+	for _, cmd := range others {
+		if err := cmd.Err(); err != nil && carriedOut {
+			cmd.SetErr(fmt.Errorf("%w: %w", session.ErrReplyLost, err))
+		}
+	}
+}
+
+// wasExecuted tells whether the replies say for sure that a transaction was carried out: each command has a reply of its own then.
+func wasExecuted(cmds []redis.Cmder, execErr error) bool {
+	if execErr != nil && !script.IsReply(execErr) {
+		return false
+	}
+	return !slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool {
+		err := cmd.Err()
+		return err == redis.TxFailedErr || redis.HasErrorPrefix(err, "EXECABORT") || errors.Is(err, redis.ErrCrossSlot) ||
+			err != nil && (!script.IsReply(err) || script.IsTransient(err))
+	})
+}
+
+// others are the commands of a transaction that are not list operations.
+func (p *pipeline) others() (cmds []redis.Cmder) {
+	for _, part := range p.parts {
+		switch {
+		case part.translation == nil && !slices.Contains([]string{"multi", "exec"}, part.cmds[0].Name()):
+			cmds = append(cmds, part.cmds[0])
+		case part.plain.Cmd != nil:
+			cmds = append(cmds, part.plain)
+		}
+	}
+	return cmds
 }
 
 // scriptAt is a script on a server.
@@ -223,14 +315,13 @@ func (p *part) prepare(ctx context.Context, wire []redis.Cmder, known map[script
 	return wire
 }
 
-// finish sets the replies of the part's commands.
-func (p *part) finish(ctx context.Context, atomic bool) {
-	replies := make([]any, len(p.sent))
+// finish fills in the replies of the part's commands.
+func (p *part) finish(ctx context.Context) {
+	replies := make([]any, len(p.results))
 	var problem error
-	for i, cmd := range p.sent {
-		reply, err := cmd.Result()
-		replies[i], err = p.pending[i].End(ctx, reply, err, atomic)
-		problem = cmp.Or(problem, err)
+	for i, result := range p.results {
+		replies[i] = result.Reply
+		problem = cmp.Or(problem, result.Err)
 	}
 	if p.joined != nil {
 		p.share(replies[0], problem)

@@ -10,15 +10,17 @@ import (
 
 	"github.com/shardedlist/shardedlist/internal/rediserr"
 	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/session"
 )
 
 // setReply sets the reply of a command as the server sends it: nil, an int64, a string, or a []any of these. It returns the
-// command's error. With ErrNotReplicated there is a reply too.
+// command's error. There can be a reply beside an error: that of an operation on too few replicas, or of the parts of a large one
+// that were applied before the error.
 func setReply(cmd redis.Cmder, reply any, err error) error {
 	if err == nil && reply == nil {
 		err = redis.Nil
 	}
-	if script.IsDone(err) && reply != nil && !setValue(cmd, reply) {
+	if reply != nil && !setValue(cmd, reply) {
 		err = fmt.Errorf("shardedlist: a %T cannot hold a %T", cmd, reply)
 	}
 	err = asReplied(err)
@@ -107,6 +109,11 @@ func array[T any](values []T) []any {
 // asReplied turns an error of a sharded list into the corresponding error of Redis: without the text that this package adds,
 // and without the text that the server adds to an error inside a script.
 func asReplied(err error) error {
+	for _, ours := range []error{session.ErrOutcomeUnknown, session.ErrReplyLost, script.ErrNotReplicated} {
+		if errors.Is(err, ours) {
+			return err // more than the server's reply in it tells
+		}
+	}
 	var replied redis.Error
 	if err == nil || err == redis.Nil || !errors.As(err, &replied) {
 		return err

@@ -102,6 +102,7 @@ func (e *end) init(l *List, side layout.End) {
 	e.pushes = batch.Kind{Join: e.joinPushes, Share: sharePush}
 	e.pops = batch.Kind{Join: e.joinPops, Share: sharePop, Reclaim: e.putBack}
 	e.pusher = batch.New(l.sessions, &e.pushes)
+	e.pushes.Ready = e.pusher.Ready
 	e.poper = batch.New(l.sessions, &e.pops)
 	e.waiters = blocking.NewQueue(e, l.sessions, e.popOne, e.putBack)
 }

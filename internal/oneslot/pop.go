@@ -19,6 +19,9 @@ import (
 // maxPop is the number of elements above which a pop is split into atomic parts.
 const maxPop = 1 << 18
 
+// maxPutBackPause is the longest pause between two attempts to put elements back.
+const maxPutBackPause = time.Second
+
 // releaseLife is the TTL of the key that releases a blocked consumer.
 const releaseLife = 10 * time.Second
 
@@ -119,9 +122,6 @@ func (e *end) Pop(count int, wait blocking.Wait, release string) session.Operati
 	return op
 }
 
-// Noop returns an operation that pops nothing.
-func (e *end) Noop() session.Operation { return e.Pop(0, blocking.No, "") }
-
 // Reclaim puts back the elements of a pop's reply.
 func (e *end) Reclaim(reply any) {
 	elements, _ := readPop(reply)
@@ -159,9 +159,9 @@ func flatten(shards []any) []string {
 	return values
 }
 
-// putBack returns popped elements that no caller takes to their end, the last popped first. While the server does not accept
-// them, for example because its memory is full, it delivers them to callers that wait. It ends when no element is left, or when
-// the client is closed.
+// putBack returns popped elements that no caller takes to the end they came from, the one popped last first, in atomic parts. If the
+// server does not accept a part, for example because its memory is full, waiting callers get the elements. It repeats this, ever more
+// seldom, until all elements have a place or the client is closed. A part whose outcome is unknown is not pushed again.
 func (e *end) putBack(popped []string) {
 	for attempt := 0; len(popped) > 0; attempt++ {
 		back := make([]any, len(popped))
@@ -169,13 +169,21 @@ func (e *end) putBack(popped []string) {
 			back[len(popped)-1-i] = value
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), session.ResolveFor)
-		_, err := e.list.Push(ctx, e.side, back)
+		err := e.list.Prepare(ctx)
+		var count int
+		if err == nil {
+			_, count, err = e.pushPart(ctx, back)
+		}
 		cancel()
-		if script.IsDone(err) || errors.Is(err, redis.ErrClosed) || errors.Is(err, session.ErrOutcomeUnknown) {
+		switch {
+		case script.IsDone(err) || errors.Is(err, session.ErrOutcomeUnknown):
+			popped, attempt = popped[:len(popped)-count], 0
+			continue
+		case errors.Is(err, redis.ErrClosed):
 			return
 		}
 		popped = e.waiters.DeliverLate(popped)
-		time.Sleep(script.Backoff(attempt))
+		time.Sleep(min(script.Backoff(0)<<min(attempt, 16), maxPutBackPause))
 	}
 }
 

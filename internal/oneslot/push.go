@@ -19,27 +19,37 @@ const (
 
 var pushScript = script.Load("push")
 
-// Push pushes encoded values. It shares operations with other callers at that end.
+// Push pushes encoded values, together with other callers at that end.
 func (l *List) Push(ctx context.Context, side layout.End, values []any) (length int64, err error) {
 	if err := l.Prepare(ctx); err != nil {
 		return 0, err
 	}
 	var shortfall error
 	for len(values) > 0 {
-		count, bytes := nextPart(values)
-		r := batch.NewRequest()
-		r.Values, r.Count, r.Bytes = values[:count], count, bytes
-		err := l.at(side).pusher.Do(ctx, r)
+		pushed, count, err := l.at(side).pushPart(ctx, values)
 		if !script.IsDone(err) {
 			return length, err
 		}
 		if err != nil {
 			shortfall = err
 		}
-		length, values = r.Length, values[count:]
-		r.Recycle()
+		length, values = pushed, values[count:]
 	}
 	return length, shortfall
+}
+
+// pushPart pushes as many of the values as go into one atomic operation, and returns how many that are.
+func (e *end) pushPart(ctx context.Context, values []any) (length int64, count int, err error) {
+	r := batch.NewRequest()
+	count, r.Bytes = nextPart(values)
+	r.Values, r.Count = values[:count], count
+	err = e.pusher.Do(ctx, r)
+	if !script.IsDone(err) {
+		return 0, count, err
+	}
+	length = r.Length
+	r.Recycle()
+	return length, count, err
 }
 
 // nextPart returns how many of the values go into the next part, and their bytes: as many as the limits allow, and at least
@@ -88,6 +98,7 @@ func (l *List) PushX(side layout.End, values []any) session.Operation {
 	op := l.operation(pushScript, 2+count)
 	op.Append(string(side), "")
 	op.Append(values[:count]...)
+	op.Ready = l.at(side).pushes.Ready
 	if rest := values[count:]; len(rest) > 0 {
 		op.Finish = func(ctx context.Context, reply any) (any, error) {
 			if reply == int64(0) {

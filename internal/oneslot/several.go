@@ -36,6 +36,7 @@ func (l *List) Move(to layout.List, how layout.Move) (*blocking.Call, error) {
 func (m *move) Pop(count int, wait blocking.Wait, release string) session.Operation {
 	op := operationOn([]*List{m.lists[0], m.to}, lmoveScript, 8)
 	op.Append(string(m.how.From), string(m.how.To), m.to.capacity.Load(), count, m.how.Exactly, m.how.OneByOne, string(wait), release)
+	op.Ready = m.to.at(m.how.To).pushes.Ready
 	return op
 }
 
@@ -63,9 +64,6 @@ func (f *firstOf) Pop(count int, wait blocking.Wait, release string) session.Ope
 	op.Reclaimer = f
 	return op
 }
-
-// Noop returns an operation that pops nothing.
-func (f *firstOf) Noop() session.Operation { return f.Pop(0, blocking.No, "") }
 
 // Reclaim puts the elements of a reply back into their list.
 func (f *firstOf) Reclaim(reply any) {

@@ -50,6 +50,9 @@ func NewCall(s *Script, keys []string, room int) Call {
 // Key returns the first key, which determines the node that the call goes to.
 func (c Call) Key() string { return c.Args[keysAt].(string) }
 
+// Keys returns the keys.
+func (c Call) Keys() []any { return c.Args[keysAt : keysAt+c.Args[keysAt-1].(int)] }
+
 // Eval returns the words of EVAL, for a server that does not have the script.
 func (c Call) Eval() []any {
 	args := slices.Clone(c.Args)
@@ -139,6 +142,25 @@ func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply an
 		reply = nil
 	}
 	return reply, err, before.Err()
+}
+
+// Atomic sends calls in one transaction, which go-redis does not retry, and returns their replies.
+func (r *Runner) Atomic(ctx context.Context, calls []Call) ([]any, error) {
+	pipe := r.Client.TxPipeline()
+	cmds := make([]Command, len(calls))
+	for i, call := range calls {
+		cmds[i] = Command{redis.NewCmd(ctx, call.Eval()...), true}
+		_ = pipe.Process(ctx, cmds[i])
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	replies := make([]any, len(cmds))
+	for i, cmd := range cmds {
+		if err := cmd.Err(); err != nil && err != redis.Nil {
+			return nil, err
+		}
+		replies[i] = cmd.Val()
+	}
+	return replies, nil
 }
 
 // Place names the server that a call on the key goes to, as far as the client can tell. Calls with one place share a script

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"time"
 
 	"github.com/shardedlist/shardedlist/internal/script"
 )
@@ -12,6 +13,11 @@ type Operation struct {
 	call script.Call
 	at   int // where in the call's words the session stands; 0 in a read
 
+	// Ready waits until the operation may be sent: it must not overtake others that were given up. Run calls it.
+	Ready func(ctx context.Context) error
+	// RefusedUntil is when to stop repeating an operation that the server cannot serve for the moment, if not as late as one whose
+	// outcome is unknown.
+	RefusedUntil time.Time
 	// Finish turns the reply of the script into the result, after any remaining work in bounded steps. Without it, the reply is
 	// the result.
 	Finish func(ctx context.Context, reply any) (any, error)
@@ -22,8 +28,6 @@ type Operation struct {
 
 // Reclaimer puts back elements that no caller takes.
 type Reclaimer interface {
-	// Noop returns an operation that takes nothing. Its reply tells what was taken under its number.
-	Noop() Operation
 	// Reclaim puts back the elements in a reply.
 	Reclaim(reply any)
 }
@@ -51,10 +55,49 @@ func (o Operation) Run(ctx context.Context) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if o.Ready != nil {
+		if err := o.Ready(ctx); err != nil {
+			return nil, err
+		}
+	}
 	s := o.pool.Get()
 	s.Begin()
-	reply, err := o.pool.Put(s, o, s.Do(ctx, script.Deadline(ctx), o))
+	outcome, heard := o.do(ctx, s)
+	if !heard {
+		return nil, Lost(ctx.Err(), o.Reclaimer != nil)
+	}
+	reply, err := o.pool.Put(s, o, outcome)
 	return o.finish(ctx, reply, err)
+}
+
+// do carries out the operation. If ctx ends and the server does not answer, it leaves the operation to another goroutine.
+func (o Operation) do(ctx context.Context, s *Session) (outcome Outcome, heard bool) {
+	until := script.Deadline(ctx)
+	if ctx.Done() == nil {
+		return s.Do(ctx, until, o), true
+	}
+	result := make(chan Outcome, 1)
+	go func() { result <- s.Do(ctx, until, o) }()
+	select {
+	case outcome = <-result:
+		return outcome, true
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(LeaveGrace)
+	defer grace.Stop()
+	select {
+	case outcome = <-result:
+		return outcome, true
+	case <-grace.C:
+	}
+	go func() {
+		outcome := <-result
+		if outcome.Status == Done && o.Reclaimer != nil {
+			o.Reclaimer.Reclaim(outcome.Reply)
+		}
+		_, _ = o.pool.Put(s, o, outcome)
+	}()
+	return Outcome{}, false
 }
 
 func (o Operation) finish(ctx context.Context, reply any, err error) (any, error) {
@@ -69,12 +112,4 @@ func (o Operation) finish(ctx context.Context, reply any, err error) (any, error
 		return result, finishErr
 	}
 	return result, err
-}
-
-// noop returns the operation that resolves this one.
-func (o Operation) noop() Operation {
-	if o.Reclaimer != nil {
-		return o.Reclaimer.Noop()
-	}
-	return o.pool.Operation(resolveScript, []string{o.call.Key()}, 0)
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -29,10 +30,23 @@ type Outcome struct {
 	Status Status
 	Reply  any   // of an operation that is Done
 	Err    error // why it is not Done, or ErrNotReplicated
+
+	reclaimer Reclaimer // of an operation that was resolved, if it took elements
+}
+
+// Reclaim puts back the elements that an operation, which was resolved, took for a caller who has gone. It may take until the server
+// has memory for them.
+func (o Outcome) Reclaim() {
+	if o.Status == Done && o.reclaimer != nil {
+		o.reclaimer.Reclaim(o.Reply)
+	}
 }
 
 // ErrOutcomeUnknown is returned if a caller gives up on an operation that changes a list while its outcome is unknown.
 var ErrOutcomeUnknown = errors.New("outcome unknown")
+
+// ErrNoAnswer is the error of a caller whose time is up before the server has answered it.
+var ErrNoAnswer = fmt.Errorf("the server has not answered: %w", context.DeadlineExceeded)
 
 // Lost returns the error for a caller that gives up while the outcome of its operation is unknown. If the operation puts back
 // what it took, that is the cause alone.

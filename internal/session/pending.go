@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -21,6 +22,7 @@ func (o Operation) Prepare() Pending {
 	}
 	s := o.pool.Get()
 	s.Begin()
+	s.op = o
 	s.address(o)
 	return Pending{o, s}
 }
@@ -31,38 +33,43 @@ func (p Pending) Call() script.Call { return p.op.call }
 // Place names the server that the call goes to, see script.Runner.Place.
 func (p Pending) Place() string { return p.op.pool.Runner.Place(p.op.call.Key()) }
 
-// End returns the reply of the operation, given what the pipeline returned for its call. Outside a transaction, an operation is
-// retried if its reply was lost or the server could not serve it for now.
-func (p Pending) End(ctx context.Context, reply any, err error, atomic bool) (any, error) {
+// Writes reports whether the operation changes a list.
+func (p Pending) Writes() bool { return p.session != nil }
+
+// Keys returns the keys of the operation, the first of which tells its server.
+func (p Pending) Keys() []any { return p.op.call.Keys() }
+
+// End returns the operation's reply, given what came back for what was sent. go-redis may have repeated the pipeline, so an error
+// may hide that an earlier attempt was applied. With repeat, an operation whose reply was lost, or that the server could not serve for
+// the moment, is repeated until the time is over. Else it is only found out whether it was applied.
+func (p Pending) End(ctx context.Context, until time.Time, reply any, err error, repeat bool) (any, error) {
 	if err == redis.Nil {
 		reply, err = nil, nil
 	}
-	again := !atomic && err != nil && (!script.IsReply(err) || script.IsTransient(err) || redis.HasErrorPrefix(err, "NOSCRIPT"))
-	if p.session == nil {
+	again := repeat && err != nil && (!script.IsReply(err) || script.IsTransient(err) || redis.HasErrorPrefix(err, "NOSCRIPT"))
+	s := p.session
+	if s == nil {
 		if again {
+			ctx, cancel := context.WithDeadline(ctx, until)
+			defer cancel()
 			return p.op.pool.Runner.Run(ctx, p.op.call)
 		}
 		return reply, err
 	}
-	outcome := p.session.learnPipelined(reply, err)
-	if again {
-		outcome = p.session.Do(ctx, script.Deadline(ctx), p.op)
-	}
-	return p.op.pool.Put(p.session, p.op, outcome)
-}
-
-// learnPipelined is learn for an attempt that go-redis may have retried with its pipeline. The context's error may hide that of
-// an earlier attempt.
-func (s *Session) learnPipelined(reply any, err error) Outcome {
 	outcome := s.learn(reply, err)
-	if outcome.Status == Refused && s.id != "" && mayHaveActed(err) {
+	switch {
+	case outcome.Status == Done || IsRecorded(err):
+	case again:
+		s.unknown = s.id != ""
+		outcome = s.Do(ctx, until, p.op)
+	case s.id != "":
 		s.unknown = true
-		return s.failed(err)
+		outcome = s.resolve(ctx, until, err)
 	}
-	return outcome
+	return p.op.pool.Put(s, p.op, outcome)
 }
 
-// Finish turns the reply into the operation's result, see Operation.Finish.
+// Finish makes the operation's result of its reply, see Operation.Finish.
 func (p Pending) Finish(ctx context.Context, reply any) (any, error) {
 	return p.op.finish(ctx, reply, nil)
 }

@@ -63,7 +63,12 @@ func (p *Pool) Read(s *script.Script, keys []string, args ...any) Operation {
 // Put takes back the session of an operation that ended or was given up. It returns the reply and the error for the caller.
 func (p *Pool) Put(s *Session, op Operation, outcome Outcome) (any, error) {
 	if outcome.Status == Unknown {
-		p.resolveLater(s, op)
+		p.resolveLater(func(ctx context.Context, until time.Time) {
+			if outcome := s.Resolve(ctx, until); outcome.Status != Unknown {
+				go outcome.Reclaim() // may take until the server has memory, and others wait to be resolved
+				p.idle.Put(s)
+			}
+		})
 		return nil, Lost(outcome.Err, op.Reclaimer != nil)
 	}
 	s.ForgetLarge()
@@ -71,36 +76,32 @@ func (p *Pool) Put(s *Session, op Operation, outcome Outcome) (any, error) {
 	return outcome.Reply, outcome.Err
 }
 
-// givenUp is an operation whose outcome is unknown and whose caller has gone.
-type givenUp struct {
-	session  *Session
-	op       Operation
-	deadline time.Time
-}
-
-// resolving holds the operations that were given up. One goroutine resolves them, so that callers who cancel faster than the
-// server answers do not start more.
+// resolving holds what is to be resolved of operations that were given up. One goroutine does it, so that callers who cancel
+// faster than the server answers do not start more.
 type resolving struct {
 	mu      sync.Mutex
 	queue   []givenUp
 	running bool
 }
 
-// resolveLater makes sure that an operation that was given up can no longer be applied, and that the elements it took are not
-// lost.
-func (p *Pool) resolveLater(s *Session, op Operation) {
+type givenUp struct {
+	resolve  func(ctx context.Context, until time.Time)
+	deadline time.Time
+}
+
+// resolveLater makes sure that what was given up can no longer be applied, and that the elements it took are not lost.
+func (p *Pool) resolveLater(resolve func(ctx context.Context, until time.Time)) {
 	r := &p.resolving
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.queue = append(r.queue, givenUp{s, op, time.Now().Add(ResolveFor)})
+	r.queue = append(r.queue, givenUp{resolve, time.Now().Add(ResolveFor)})
 	if !r.running {
 		r.running = true
-		go p.resolveAll()
+		go r.run()
 	}
 }
 
-func (p *Pool) resolveAll() {
-	r := &p.resolving
+func (r *resolving) run() {
 	for {
 		r.mu.Lock()
 		if len(r.queue) == 0 {
@@ -111,19 +112,8 @@ func (p *Pool) resolveAll() {
 		next := r.queue[0]
 		r.queue = r.queue[1:]
 		r.mu.Unlock()
-		p.resolve(next)
+		ctx, cancel := context.WithDeadline(context.Background(), next.deadline)
+		next.resolve(ctx, next.deadline)
+		cancel()
 	}
-}
-
-func (p *Pool) resolve(g givenUp) {
-	ctx, cancel := context.WithDeadline(context.Background(), g.deadline)
-	defer cancel()
-	outcome := g.session.Resolve(ctx, g.op.noop())
-	if outcome.Status != Done {
-		return
-	}
-	if g.op.Reclaimer != nil {
-		go g.op.Reclaimer.Reclaim(outcome.Reply) // which may take until the server has memory; others wait to be resolved
-	}
-	p.idle.Put(g.session)
 }

@@ -9,6 +9,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -39,6 +40,7 @@ type Session struct {
 
 	number  int64     // of the operation in flight, or of the last one
 	expires time.Time // when the record of that operation may be gone, halved to be sure
+	op      Operation // it, until its outcome is known
 	unknown bool      // the outcome of that operation is not known
 	large   bool      // the server may hold a large result
 }
@@ -61,18 +63,15 @@ func (s *Session) Do(ctx context.Context, until time.Time, op Operation) Outcome
 	if s.expires.Before(until) {
 		until = s.expires
 	}
-	return s.repeat(ctx, until, op)
-}
-
-// Resolve finds the outcome of the last operation, by sending a no-op with its number until the deadline of ctx. Done means
-// that the operation was applied, or no longer can be. Elements that it took are in the reply.
-func (s *Session) Resolve(ctx context.Context, noop Operation) Outcome {
-	return s.repeat(ctx, script.Deadline(ctx), noop)
+	s.op = op
+	s.address(op)
+	return s.repeat(ctx, until)
 }
 
 // Block sends an operation once, after a blocking command and in one pipeline with it. The error is that of the blocking
 // command. If the outcome is unknown, Do must retry the operation.
 func (s *Session) Block(ctx context.Context, command []any, op Operation) (Outcome, error) {
+	s.op = op
 	s.address(op)
 	reply, err, commandErr := s.pool.Runner.Behind(ctx, command, op.call)
 	outcome := s.learn(reply, err)
@@ -85,25 +84,75 @@ func (s *Session) Block(ctx context.Context, command []any, op Operation) (Outco
 	return outcome, commandErr
 }
 
-func (s *Session) repeat(ctx context.Context, until time.Time, op Operation) Outcome {
-	s.address(op)
+// Resolve finds the unknown outcome of the last operation, until the time is over. Done means that it was applied. Refused means
+// that it was not, and can no longer be.
+func (s *Session) Resolve(ctx context.Context, until time.Time) Outcome {
+	return s.resolve(ctx, until, nil)
+}
+
+// repeat sends the operation until its outcome is known. Do bounds it.
+func (s *Session) repeat(ctx context.Context, until time.Time) Outcome {
 	if s.id == "" {
-		return s.learn(s.pool.Runner.Run(ctx, op.call))
+		return s.learn(s.pool.Runner.Run(ctx, s.op.call))
 	}
 	for attempt := 0; ; attempt++ {
-		reply, err := s.pool.Runner.Once(ctx, op.call)
-		outcome := s.learn(reply, err)
-		if outcome.Status == Done {
+		outcome := s.learn(s.pool.Runner.Once(ctx, s.op.call))
+		final := script.IsReply(outcome.Err) && !script.IsTransient(outcome.Err)
+		switch {
+		case outcome.Status == Done:
 			return outcome
-		}
-		if outcome.Status == Refused && !script.IsTransient(err) && (script.IsReply(err) || attempt == maxReconnects) {
+		case final && outcome.Status == Unknown:
+			return s.resolve(ctx, until, outcome.Err) // it was not applied so far, but an earlier copy may be on its way
+		case outcome.Status == Refused && (final || attempt == maxReconnects && !script.IsTransient(outcome.Err)):
 			return outcome
-		}
-		pause := script.Backoff(attempt)
-		if errors.Is(err, redis.ErrClosed) || time.Until(until) < pause || script.Sleep(ctx, pause) != nil {
+		case outcome.Status == Refused && !s.op.RefusedUntil.IsZero() && time.Now().After(s.op.RefusedUntil):
+			return outcome
+		case !s.pause(ctx, until, attempt, outcome.Err):
 			return outcome
 		}
 	}
+}
+
+// resolve fences the operation, so that copies of it have no effect from then on, and learns whether it was applied. If it was, its
+// record has the reply. If not, refusal is the error.
+func (s *Session) resolve(ctx context.Context, until time.Time, refusal error) Outcome {
+	fence := s.fence()
+	for attempt := 0; ; attempt++ {
+		reply, err := s.pool.Runner.Once(ctx, fence)
+		if script.IsDone(err) {
+			return s.fenced(ctx, until, reply != nil, refusal)
+		}
+		if script.IsReply(err) && !script.IsTransient(err) || !s.pause(ctx, until, attempt, err) {
+			return Outcome{Status: Unknown, Err: cmp.Or(refusal, err)}
+		}
+	}
+}
+
+// fenced is what follows a fence, which tells whether the operation was applied.
+func (s *Session) fenced(ctx context.Context, until time.Time, applied bool, refusal error) Outcome {
+	if !applied {
+		s.unknown, s.op = false, Operation{}
+		return Outcome{Status: Refused, Err: refusal}
+	}
+	reclaimer := s.op.Reclaimer
+	outcome := s.repeat(ctx, until)
+	if outcome.Status == Done {
+		outcome.reclaimer = reclaimer
+	}
+	return outcome
+}
+
+// fence returns the call that fences the operation. Its reply is the recorded result, or nil.
+func (s *Session) fence() script.Call {
+	op := s.pool.Operation(resolveScript, []string{s.op.call.Key()}, 0)
+	s.address(op)
+	return op.call
+}
+
+// pause waits before the next attempt, or reports that there is no time for one.
+func (s *Session) pause(ctx context.Context, until time.Time, attempt int, err error) bool {
+	pause := script.Backoff(attempt)
+	return !errors.Is(err, redis.ErrClosed) && time.Until(until) >= pause && script.Sleep(ctx, pause) == nil
 }
 
 // address writes the session and the number into an operation's arguments.
@@ -120,7 +169,7 @@ func (s *Session) address(op Operation) {
 func (s *Session) learn(reply any, err error) Outcome {
 	switch {
 	case script.IsDone(err):
-		s.unknown = false
+		s.unknown, s.op = false, Operation{}
 		s.large = s.large || isLarge(reply)
 		return Outcome{Status: Done, Reply: reply, Err: err}
 	case IsRecorded(err):

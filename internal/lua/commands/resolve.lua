@@ -4,13 +4,15 @@
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/session.lua
--- Reply the result if the operation has been done, else nil
+-- Reply the result if the operation has been done, or ! for an error; else nil
 -- Cost  O(1).
 --
 -- Safe because it writes the dedup record only, and OOM allows its first write.
 
 local done, failure = replay()
-if done or failure then
+if failure and not string.find(failure.err, '^TRYAGAIN') and not string.find(failure.err, '^STALE') then
+  return '!' -- the result is an error
+elseif done or failure then
   return done or failure
 end
 touch()

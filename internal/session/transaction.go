@@ -1,0 +1,142 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/internal/script"
+)
+
+// ErrReplyLost is returned for a command of a transaction that was carried out, when the reply of EXEC was lost and the command's
+// own is not recorded.
+var ErrReplyLost = errors.New("the transaction was carried out, but this reply was lost")
+
+// Result is what came back for a command.
+type Result struct {
+	Reply any
+	Err   error
+}
+
+// Transaction is the operations between MULTI and EXEC. They were all carried out, or none was.
+type Transaction struct {
+	Pending []Pending
+	Others  bool // it has other commands too, of which there are no records
+}
+
+// End returns the result of each operation, given what came back and whether that says that the transaction was carried out, and
+// whether it was. If the reply of EXEC was lost, the outcome of all operations is resolved in one step, until the time is over: they are never resolved, or undone, by parts.
+func (t Transaction) End(ctx context.Context, until time.Time, got []Result, executed bool) (results []Result, carriedOut bool) {
+	for i, r := range got {
+		if r.Err == redis.Nil {
+			got[i].Err = nil
+		}
+	}
+	if executed || len(t.records()) == 0 {
+		for i, p := range t.Pending {
+			results = append(results, p.over(got[i]))
+		}
+		return results, executed
+	}
+	applied, err := t.fence(ctx, until)
+	if err != nil {
+		t.Pending[0].op.pool.resolveLater(t.resolveLater)
+		for _, r := range got {
+			results = append(results, Result{Err: Lost(r.Err, false)})
+		}
+		return results, false
+	}
+	for _, is := range applied {
+		carriedOut = carriedOut || is
+	}
+	for i, p := range t.Pending {
+		if p.session != nil {
+			refusal := got[i].Err
+			if carriedOut {
+				refusal = fmt.Errorf("%w: %w", ErrReplyLost, refusal)
+			}
+			reply, err := p.op.pool.Put(p.session, p.op, p.session.fenced(ctx, until, applied[i], refusal))
+			got[i] = Result{reply, err}
+		}
+		results = append(results, got[i])
+	}
+	return results, carriedOut
+}
+
+// over gives back the session of an operation whose result is known.
+func (p Pending) over(r Result) Result {
+	if p.session == nil {
+		return r
+	}
+	outcome := p.session.learn(r.Reply, r.Err)
+	if outcome.Status != Done {
+		p.session.unknown, outcome.Status = false, Refused // EXEC told: the script was run, and has changed nothing
+	}
+	reply, err := p.op.pool.Put(p.session, p.op, outcome)
+	return Result{reply, err}
+}
+
+// records returns the operations that have dedup records.
+func (t Transaction) records() (recorded []Pending) {
+	for _, p := range t.Pending {
+		if p.session != nil && p.session.id != "" {
+			recorded = append(recorded, p)
+		}
+	}
+	return recorded
+}
+
+// fence fences all operations in one transaction, and returns which of them were applied.
+func (t Transaction) fence(ctx context.Context, until time.Time) (applied []bool, err error) {
+	var calls []script.Call
+	for _, p := range t.records() {
+		p.session.unknown = true
+		calls = append(calls, p.session.fence())
+	}
+	first := t.records()[0].session
+	var replies []any
+	for attempt := 0; ; attempt++ {
+		replies, err = first.pool.Runner.Atomic(ctx, calls)
+		if err == nil {
+			break
+		}
+		if script.IsReply(err) && !script.IsTransient(err) || !first.pause(ctx, until, attempt, err) {
+			return nil, err
+		}
+	}
+	applied = make([]bool, len(t.Pending))
+	for i, p := range t.Pending {
+		if p.session != nil && p.session.id != "" {
+			applied[i] = replies[0] != nil
+			replies = replies[1:]
+		}
+	}
+	return applied, nil
+}
+
+// resolveLater fences the transaction that its caller has given up. What it did stays, as a whole; only one that did nothing but
+// take elements is undone: they go back.
+func (t Transaction) resolveLater(ctx context.Context, until time.Time) {
+	applied, err := t.fence(ctx, until)
+	if err != nil {
+		return
+	}
+	reclaim := !t.Others
+	for _, p := range t.Pending {
+		reclaim = reclaim && (p.session == nil || p.op.Reclaimer != nil)
+	}
+	for i, p := range t.Pending {
+		if p.session == nil {
+			continue
+		}
+		if outcome := p.session.fenced(ctx, until, applied[i], nil); outcome.Status != Unknown {
+			if reclaim {
+				go outcome.Reclaim()
+			}
+			p.op.pool.idle.Put(p.session)
+		}
+	}
+}
