@@ -49,13 +49,13 @@ const (
 )
 
 const (
-	exactlyOnce = "nothing is lost, doubled or out of order."
+	exactlyOnce = "nothing is lost, duplicated or out of order."
 	clocksApart = "Clients' clocks differ by an hour, those of a master and its replica by 20 s: " + exactlyOnce + " After a crash of the master, as in crash."
 	stays       = "The same with `WithReplicas(1)` and one replica: what was acknowledged without ErrNotReplicated stays."
 )
 
 var faults = []fault{
-	{name: "none", promise: "Nothing is lost, doubled or out of order; an order of the calls explains each history.", kinds: []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster}},
+	{name: "none", promise: "Nothing is lost, duplicated or out of order; an order of the calls explains each history.", kinds: []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster}},
 	{name: "cut", promise: "Connections break before a request, after it, and within a reply: " + exactlyOnce,
 		kinds:   []redistest.Kind{redistest.Redis, redistest.Cluster},
 		network: redistest.Faults{CutReply: 0.03, CutInReply: 0.02, CutRequest: 0.03}},
@@ -64,7 +64,7 @@ var faults = []fault{
 		network: redistest.Faults{LateRequest: 0.01, DropReply: 0.005, Delay: 2 * shortPatience}},
 	{name: "partition", promise: "A client reaches no server for up to a second: " + exactlyOnce,
 		kinds: []redistest.Kind{redistest.Redis, redistest.Cluster}, strikes: []strike{{"partition", isolate}}, every: 700 * time.Millisecond},
-	{name: "cancel", promise: "A cancelled push is applied once or not at all. A cancelled pop loses nothing; its elements go back to their end, so order is not promised.",
+	{name: "cancel", promise: "A cancelled push is applied once or not at all. A cancelled pop loses nothing; its elements are put back at their end, so order is not promised.",
 		kinds: []redistest.Kind{redistest.Redis, redistest.Cluster}, cancel: true},
 	{name: "kill", promise: "A client process that is killed takes the elements that it was popping with it, and no others.",
 		kinds: []redistest.Kind{redistest.Redis, redistest.Cluster}, strikes: []strike{{"kill a client", killClient}}, every: 300 * time.Millisecond},

@@ -1,6 +1,6 @@
 // Command robustness tries to break shardedlist. Processes with many clients use lists on real servers, while a seeded schedule breaks
 // connections, servers and clients. It records every call and checks the records: short histories for an order of the calls that
-// explains their results, long ones for elements lost, doubled or out of order.
+// explains their results, long ones for elements lost, duplicated or out of order.
 //
 //	cd robustness && go run . -duration 2m -faults all -seed 1
 //

@@ -36,9 +36,10 @@ const limits = `
 - After a failover by Sentinel, LLen, LIndex and LRange may read from the old master, which is then a replica that lags behind,
   until the client hears of the failover. This is the same in Redis. The program does not check their results there; it checks the
   results of all operations that write.
-- A push while the list's slot moves may leave a blocked consumer asleep until its slice ends: two seconds at most.
+- A push while the list's slot moves may leave a blocked consumer asleep until its ` + "`BLPOP`" + ` times out: two seconds at most.
 - A cancelled pop puts its elements back, possibly out of order.
-- A server that is unreachable for a minute after a reply was lost: by then the dedup records have expired.
+- A server that is unreachable for thirty seconds after a pop gave up: the elements of the pop are lost. After a minute the dedup
+  record of an operation has expired.
 - Clocks differ but do not jump. A server whose own clock jumps by a minute expires dedup records early. So may a replica that takes
   over with a clock half a minute ahead of its master's.
 - A cut drops all packets between two sides; for a moment before that, only requests pass. Links that lose some packets, or that stay
@@ -55,8 +56,8 @@ records every call with its start and end on the machine's monotonic clock.
   several at both ends, blocking pops, LLen and LIndex; a third of the rounds add LMove, LSet, LInsert and LRem. Porcupine looks for an
   order of the calls that explains all results and the list's content at the end. A call whose outcome is unknown may take effect at
   any time after its start, or never.
-- *By conservation* are rounds in which a caller abandoned a pop that the server had received. They are checked for lost, doubled and
-  invented elements only. *Undecided* are rounds that Porcupine could not decide in time.
+- *By conservation* are rounds in which a caller abandoned a pop that the server had received. They are checked for lost,
+  duplicated and invented elements only. *Undecided* are rounds that Porcupine could not decide in time.
 - A *queue* runs for the second half of the time: six producers at one end and nine consumers at the other, with calls that move one
   element, a few, or up to a thousand (seven where clients are killed). Each element must come out once, or be in the list at the end,
   and the elements of each producer must come out in order.
@@ -99,7 +100,7 @@ func page(rows []row, command, machine string) []byte {
 	}
 	b.WriteString(limits)
 	b.WriteString("\n## Results\n\n")
-	b.WriteString("| fault | server | time | calls | rounds | by conservation | undecided | faults | elements | lost | doubled | out of order | excused | longest wait |\n")
+	b.WriteString("| fault | server | time | calls | rounds | by conservation | undecided | faults | elements | lost | duplicated | out of order | excused | longest wait |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	broken := ""
 	for _, r := range rows {
@@ -164,9 +165,9 @@ lists, and checks the results of all calls.
 
 - **Tried:** %d faults on %d kinds of server, %d combinations, for %v in total; the faults struck %s times.
 - **Operations:** %s calls, and %s elements popped.
-- **Lost: %s. Doubled: %s. Out of order: %s.** Combinations that broke a promise: %d.
+- **Lost: %s. Duplicated: %s. Out of order: %s.** Combinations that broke a promise: %d.
 - **Histories:** %s short ones of concurrent calls. An order of the calls explains every result of %s; %s with an abandoned pop
-  were checked for lost, doubled and invented elements only; %s were not decided in time.
+  were checked for lost, duplicated and invented elements only; %s were not decided in time.
 - **Excused:** %s elements that killed clients were popping, and %s operations that failovers undid, as in Redis.
 - **Order is not promised** where a cancelled pop puts its elements back (cancel); out of order there: %s.
 - **Machine:** %s

@@ -55,7 +55,7 @@ func TestTheSummaryAddsUp(t *testing.T) {
 	}, "one core")
 	for _, words := range []string{
 		"4 faults on 3 kinds of server, 4 combinations, for 2m0s in total; the faults struck 1 times", "1,000,000 calls, and 12,345,678 elements popped", "30 short ones",
-		"**Lost: 1. Doubled: 2. Out of order: 3.** Combinations that broke a promise: 1.", "every result of 10; 20 with", "7 elements that killed clients were popping, and 11 operations",
+		"**Lost: 1. Duplicated: 2. Out of order: 3.** Combinations that broke a promise: 1.", "every result of 10; 20 with", "7 elements that killed clients were popping, and 11 operations",
 		"out of order there: 50.", "one core",
 	} {
 		assert.Contains(t, text, words)
