@@ -36,7 +36,7 @@
 //
 // Each push, pop, move and edit has a number, which the server stores with the result. If a reply is lost, the operation is
 // sent again with the same number, and so is applied once. A push that gives up before the server answers fails with
-// [ErrOutcomeUnknown]. Elements that a pop took for a caller that gave up go back to the end they came from.
+// [ErrOutcomeUnknown]. Elements that a pop took for a caller that gave up are put back at their end.
 // [WithoutExactlyOnce] turns this off.
 //
 // # Concurrent calls

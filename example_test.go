@@ -129,7 +129,7 @@ func ExampleShardedList_BLPop() {
 		_, _ = jobs.RPush(ctx, "a", "b")
 	}()
 	for range 2 {
-		value, err := jobs.BLPop(ctx, 0) // 0 waits for ever
+		value, err := jobs.BLPop(ctx, 0) // 0 waits forever
 		fmt.Println(value, err)
 	}
 

@@ -18,9 +18,10 @@ import (
 // atomic, and each command that changes a list is applied exactly once, except DEL and UNLINK.
 //
 // Commands on keys that do not match are not affected. On a key that matches, these commands do nothing and fail with
-// ErrUnsupported: DUMP, RESTORE, MOVE, MIGRATE, SORT, WATCH, scripts and functions. So does a command that has both sharded
-// lists and plain keys, such as LMOVE from one to the other. If a key that matches holds a plain list, the error is
-// ErrPlainList. If it holds another type, list commands fail with Redis's WRONGTYPE.
+// ErrUnsupported: DUMP, RESTORE, MOVE, MIGRATE, SORT, SORT_RO, WATCH, EVAL, EVALSHA, EVAL_RO, EVALSHA_RO, FCALL and FCALL_RO. So
+// does a command that has both sharded lists and plain keys, such as LMOVE from one to the other; DEL, UNLINK, EXISTS and TOUCH
+// accept both. If a key that matches holds a plain list, the error is ErrPlainList. If it holds another type, list commands fail
+// with Redis's WRONGTYPE.
 //
 // rdb is the client, cluster client, ring or failover client to which you add the hook. It also works on a Conn or Tx of that
 // client, but list commands outside a pipeline may then use other connections. A client that go-redis creates without hooks, as

@@ -17,7 +17,7 @@ import (
 // order popped: LMPOP. The direction is "LEFT" or "RIGHT". It returns redis.Nil if all lists are empty.
 //
 // It is one atomic step, O(lists + elements popped), and works while the memory of the server is full. It is applied exactly
-// once. Elements that it takes for a caller that gave up go back to the end they came from. See [ShardedList] for retries and
+// once. Elements that it takes for a caller that gave up are put back at their end. See [ShardedList] for retries and
 // cancellation.
 //
 // Before anything is sent, LMPop returns ErrOtherClient if the lists do not have the same client, and Redis's error if there is

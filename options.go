@@ -24,9 +24,9 @@ type settings struct{ oneslot.Config }
 // WithCapacity sets the capacity, the number of elements in a full shard, from 1 to MaxCapacity. It applies to a list that this
 // client creates. An existing list keeps its capacity, whatever the options of its clients.
 //
-// Without this option, the capacity is the server's list-max-ziplist-entries, or its list-max-listpack-size if that is a number
-// of elements, or DefaultCapacity. The first push asks the server once, with CONFIG GET. If that is forbidden, DefaultCapacity
-// applies.
+// Without this option, the capacity is the server's list-max-listpack-size (in Redis 6.2 list-max-ziplist-size) if that is a
+// number of elements, else DefaultCapacity. The first push asks the server once, with CONFIG GET. If that is forbidden,
+// DefaultCapacity applies.
 func WithCapacity(elements int) Option {
 	return func(s *settings) error {
 		if elements < 1 || elements > MaxCapacity {
@@ -40,7 +40,7 @@ func WithCapacity(elements int) Option {
 // WithoutExactlyOnce turns exactly-once off. The server then stores no results. After a failed connection, go-redis retries an
 // operation as it retries RPUSH or LPOP, which may push twice or lose an element.
 //
-// It saves two calls on the server for each operation, and the memory of the stored results. Callers still share operations.
+// It saves at least two calls on the server for each operation, and the memory of the stored results. Callers still share operations.
 func WithoutExactlyOnce() Option {
 	return func(s *settings) error {
 		s.WithoutDedup = true

@@ -127,7 +127,7 @@ func beside(list *ShardedList) *ShardedList {
 }
 
 // snapshot is the content of all keys of the list, wherever they are, but those that only wake consumers,
-// the records of lanes, and the times to live.
+// the dedup records, and the times to live.
 func snapshot(t testing.TB, list *ShardedList) map[string]string {
 	t.Helper()
 	keys := map[string]string{}

@@ -45,15 +45,15 @@ import (
 // is lost, it retries until then too, but for thirty seconds at most. A call that cannot connect fails after a few attempts.
 //
 // If a push, an edit, a move, or a change of expiry or name gives up while its outcome is unknown, it fails with
-// [ErrOutcomeUnknown]. If a pop does, it fails with the cause, and the elements that it took go back to the end they came from
-// if the server answers within thirty seconds more. They may then be out of order. [WithoutExactlyOnce] turns this off.
+// [ErrOutcomeUnknown]. If a pop does, it fails with the cause, and the elements that it took are put back at the end they came
+// from if the server answers within thirty seconds more. They may then be out of order. [WithoutExactlyOnce] turns this off.
 //
 // # Cancellation
 //
-// A call that is queued behind an operation in flight returns as soon as its ctx ends, and is not applied. A call whose
-// operation another goroutine has sent waits for the outcome for up to half a second more. A call that sends its own operation
-// waits for the reply as go-redis does: for up to the client's ReadTimeout, or until the deadline of ctx if the client has
-// ContextTimeoutEnabled. Methods that wait for elements return sooner: see BLPop and BLMove.
+// A call that is queued behind an operation in flight returns as soon as its ctx ends, and is not applied. Any other call that
+// changes the list returns within a round trip, or within half a second if the server does not answer. Del, and calls that only
+// read, wait for the reply as go-redis does: for up to the client's ReadTimeout, or until the deadline of ctx if the client has
+// ContextTimeoutEnabled.
 type ShardedList struct {
 	list layout.List
 }

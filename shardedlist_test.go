@@ -77,7 +77,7 @@ func collect(t testing.TB, all iter.Seq2[string, error]) []string {
 	return values
 }
 
-// keysOfList are all keys that exist of the list, on whatever node, but the records of lanes, which it checks do expire.
+// keysOfList are all keys that exist of the list, on whatever node, but the dedup records, which it checks do expire.
 func keysOfList(t testing.TB, list *ShardedList) []string {
 	t.Helper()
 	found := []string{}
@@ -308,7 +308,7 @@ func TestTheListKeepsTheCapacityItWasCreatedWith(t *testing.T) {
 		require.NoError(t, err)
 		info, err = creator.Info(t.Context())
 		require.NoError(t, err)
-		assert.EqualValues(t, 100, info.Capacity, "a list that was empty is created anew")
+		assert.EqualValues(t, 100, info.Capacity, "a list that was empty is created again")
 	})
 }
 

@@ -96,7 +96,7 @@ local must_start = not suits()
 if continues then
   must_start = false
 elseif not may_set then
-  must_start = not cursor or not covers() -- reuse a suitable cursor: otherwise two callers restart each other's for ever
+  must_start = not cursor or not covers() -- reuse a suitable cursor: otherwise two callers restart each other's forever
 end
 local from = must_start and list.first or cursor and math.max(cursor, list.first)
 local stop = from

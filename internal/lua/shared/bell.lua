@@ -6,7 +6,7 @@ local BELL = PREFIX .. 'bell'
 
 -- bell_is_here tells, before the first write, whether the bell can be rung. While the slot moves, a missing bell may be on the
 -- other node, and a new one here would stop the move. It is safe not to ring then: no consumer can start to wait, as BLPOP
--- fails too, and one that already waits returns when the slot has moved or its slice ends.
+-- fails too, and one that already waits returns when the slot has moved or its BLPOP times out.
 local function bell_is_here()
   if is_away(BELL) then
     return false
