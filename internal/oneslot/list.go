@@ -159,11 +159,27 @@ func (l *List) read(s *script.Script, args ...any) session.Operation {
 	return l.sessions.Read(s, l.guarded, args...)
 }
 
-// Prepare asks the server once for the capacity of lists that a push creates.
+// Prepare asks the server for the capacity of lists that a push creates, until it has answered once. It does not wait beyond the
+// deadline of ctx.
 func (l *List) Prepare(ctx context.Context) error {
 	if l.capacity.Load() > 0 {
 		return nil
 	}
+	answer := make(chan error, 1)
+	go func() { answer <- l.askCapacity(ctx) }()
+	timer := time.NewTimer(time.Until(script.Deadline(ctx)))
+	defer timer.Stop()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return session.ErrNoAnswer
+	}
+}
+
+func (l *List) askCapacity(ctx context.Context) error {
 	config, err := l.Client().ConfigGet(ctx, "list-max-*").Result()
 	if err != nil && !script.IsReply(err) {
 		return err // not an answer: the next push asks again

@@ -1,0 +1,170 @@
+package shardedlist
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+// stalled is a client of a server that no longer answers, and the proxy in between. The lists of the names exist, and the client has
+// used them.
+func stalled(t *testing.T, readTimeout time.Duration, names ...string) (redis.UniversalClient, *redistest.Proxy) {
+	server, proxy := redistest.Start(t, redistest.Redis), redistest.NewProxy(t)
+	rdb := server.Client(t, through(proxy), func(o *redis.UniversalOptions) { o.ReadTimeout = readTimeout })
+	for _, name := range names {
+		list, err := New(rdb, name)
+		require.NoError(t, err)
+		_, err = list.RPush(t.Context(), "a", "b", "c")
+		require.NoError(t, err)
+	}
+	proxy.Set(redistest.Faults{DropReply: 1, DropRequest: 1})
+	t.Cleanup(func() { proxy.Set(redistest.Faults{}) })
+	return rdb, proxy
+}
+
+// The bounds are multiples of what is promised, which only a hang breaks: the client itself would wait for a minute.
+func TestACallWhoseContextEndsReturnsSoon(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(ctx context.Context, list *ShardedList) error{
+		"rpush":  func(ctx context.Context, list *ShardedList) error { _, err := list.RPush(ctx, "x"); return err },
+		"lpop":   func(ctx context.Context, list *ShardedList) error { _, err := list.LPop(ctx); return err },
+		"lset":   func(ctx context.Context, list *ShardedList) error { return list.LSet(ctx, 0, "x") },
+		"expire": func(ctx context.Context, list *ShardedList) error { _, err := list.Expire(ctx, time.Hour); return err },
+		"lmove": func(ctx context.Context, list *ShardedList) error {
+			_, err := list.LMove(ctx, list, "LEFT", "RIGHT")
+			return err
+		},
+		"blpop":  func(ctx context.Context, list *ShardedList) error { _, err := list.BLPop(ctx, 0); return err },
+		"blmove": func(ctx context.Context, list *ShardedList) error { _, err := list.BLMove(ctx, list, "LEFT", "RIGHT", 0); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb, _ := stalled(t, time.Minute, "jobs")
+			list, err := New(rdb, "jobs")
+			require.NoError(t, err)
+			for _, cancels := range []bool{true, false} {
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				want := context.DeadlineExceeded
+				if cancels {
+					ctx, cancel = context.WithCancel(t.Context())
+					time.AfterFunc(100*time.Millisecond, cancel)
+					want = context.Canceled
+				}
+				start := time.Now()
+				assert.ErrorIs(t, call(ctx, list), want)
+				assert.Less(t, time.Since(start), 5*time.Second)
+				cancel()
+			}
+		})
+	}
+}
+
+// A caller without a deadline, behind one who has much time, hears after about ten seconds.
+func TestACallersOwnTimeCounts(t *testing.T) {
+	t.Parallel()
+	rdb, _ := stalled(t, time.Minute, "jobs")
+	list, err := New(rdb, "jobs")
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+	defer cancel()
+	var leads atomic.Bool
+	go func() {
+		leads.Store(true)
+		_, _ = list.RPush(ctx, "leads")
+	}()
+	require.Eventually(t, leads.Load, time.Minute, time.Millisecond)
+	start := time.Now()
+	_, err = list.RPush(context.Background(), "x")
+	assert.Error(t, err)
+	assert.Less(t, time.Since(start), 25*time.Second)
+}
+
+// Four lists that cannot be served do not make a pipeline wait four times.
+func TestAPipelineHasOneDeadline(t *testing.T) {
+	t.Parallel()
+	rdb, _ := stalled(t, 200*time.Millisecond, "q1", "q2", "q3", "q4")
+	rdb.AddHook(NewHook(rdb, Match("q*"), WithCapacity(10)))
+	start := time.Now()
+	_, err := rdb.Pipelined(t.Context(), func(pipe redis.Pipeliner) error {
+		for _, key := range []string{"q1", "q2", "q3", "q4"} {
+			pipe.RPush(t.Context(), key, "x")
+		}
+		return nil
+	})
+	assert.ErrorIs(t, err, ErrOutcomeUnknown)
+	assert.Less(t, time.Since(start), 25*time.Second)
+}
+
+// A timeout counts, whatever the server says: it is a replica that takes no pops.
+func TestATimeoutCountsOnAReplica(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis)
+	rdb := server.Client(t).(*redis.Client)
+	require.NoError(t, rdb.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
+	require.NoError(t, rdb.ConfigSet(t.Context(), "replica-serve-stale-data", "yes").Err())
+	list, err := New(rdb, "jobs")
+	require.NoError(t, err)
+	for name, wait := range map[string]func() error{
+		"blpop":  func() error { _, err := list.BLPop(t.Context(), 100*time.Millisecond); return err },
+		"blmpop": func() error { _, _, err := BLMPop(t.Context(), 100*time.Millisecond, "LEFT", 1, list); return err },
+	} {
+		start := time.Now()
+		assert.ErrorContains(t, wait(), "READONLY", name)
+		assert.Less(t, time.Since(start), 8*time.Second, name)
+	}
+}
+
+func TestAWaitEndsWhenItsClientIsClosed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t, redistest.Redis)
+	for _, timeout := range []time.Duration{0, time.Minute} {
+		rdb := redis.NewClient(&redis.Options{Addr: server.Client(t).(*redis.Client).Options().Addr})
+		list, err := New(rdb, uniqueName(t))
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		result := blockingPop(t, list, ctx, timeout)
+		asleep(t, list)
+		start := time.Now()
+		require.NoError(t, rdb.Close())
+		assert.ErrorIs(t, (<-result).err, redis.ErrClosed)
+		assert.Less(t, time.Since(start), 4*time.Second)
+	}
+}
+
+// While a slot moves, what is left to sweep may be on another node. That is no reason to ask for ever.
+func TestAnExpiryAtOnceDoesNotSpinWhileASlotMoves(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	name := uniqueName(t)
+	list := openList(t, server.Client(t), name, WithCapacity(1))
+	_, err := list.RPush(t.Context(), numbers(0, 20)...)
+	require.NoError(t, err)
+	calls := &roundTrips{}
+	rdb := server.Client(t)
+	rdb.AddHook(calls)
+	counted, err := New(rdb, name)
+	require.NoError(t, err)
+	home, err := server.SlotOwner(t.Context(), list.keys().Slot())
+	require.NoError(t, err)
+	tries := 0
+	require.NoError(t, server.MoveSlot(t.Context(), list.keys().Slot(), (home+1)%3, func(moved int) {
+		if moved < 3 || moved%4 != 3 {
+			return
+		}
+		tries++
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		_, err := counted.PExpire(ctx, 0)
+		assert.Less(t, calls.commands, 300, "%v", err)
+		calls.commands = 0
+	}))
+	assert.Positive(t, tries)
+}

@@ -1,0 +1,317 @@
+package shardedlist
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/session"
+)
+
+// A reply that was lost, and what the server said when go-redis repeated the pipeline by itself: all that a hook hears is the last.
+type lostReplies struct {
+	lose   func() (err error, acts bool) // the error that takes the place of all replies, nil for none
+	struck atomic.Int64
+}
+
+func (l *lostReplies) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (l *lostReplies) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (l *lostReplies) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if !hasScripts(cmds) {
+			return next(ctx, cmds)
+		}
+		err, acts := l.lose()
+		if err == nil {
+			return next(ctx, cmds)
+		}
+		l.struck.Add(1)
+		if acts {
+			_ = next(ctx, cmds)
+		}
+		for _, cmd := range cmds {
+			cmd.SetErr(err)
+		}
+		return err
+	}
+}
+
+// hasScripts tells a pipeline of list commands from the one that begins a connection.
+func hasScripts(cmds []redis.Cmder) bool {
+	return slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return strings.HasPrefix(cmd.Name(), "eval") })
+}
+
+// once loses the replies of one pipeline.
+func once(err error, acts bool) func() (error, bool) {
+	var done atomic.Bool
+	return func() (error, bool) {
+		if done.Swap(true) {
+			return nil, false
+		}
+		return err, acts
+	}
+}
+
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+func (e serverError) RedisError()   {}
+
+// lossy is a client whose list commands are sharded, and whose pipelines lose replies.
+func lossy(t *testing.T, server *redistest.Server, prefix string, lose func() (error, bool)) (redis.UniversalClient, *lostReplies) {
+	rdb := server.Client(t)
+	lost := &lostReplies{lose: lose}
+	rdb.AddHook(NewHook(rdb, Match(prefix+"*"), WithCapacity(2)))
+	rdb.AddHook(lost) // behind ours: it sees the scripts
+	return rdb, lost
+}
+
+func TestAPipelineFindsOutWhatALostReplyHides(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		for _, last := range []error{serverError("LOADING Redis is loading the dataset in memory"), serverError("ERR of some kind"), io.EOF} {
+			for _, acts := range []bool{true, false} {
+				prefix := "{" + uniqueName(t) + "}"
+				rdb, lost := lossy(t, server, prefix, once(last, acts))
+				plain := openList(t, server.Client(t), prefix+"q", WithCapacity(2))
+				_, err := plain.RPush(t.Context(), "job1", "job2", "job3")
+				require.NoError(t, err)
+				pipe := rdb.Pipeline()
+				pop := pipe.LPop(t.Context(), prefix+"q")
+				push := pipe.RPush(t.Context(), prefix+"q", "job4")
+				_, err = pipe.Exec(t.Context())
+				require.EqualValues(t, 1, lost.struck.Load(), "the fault struck")
+				if final := strings.HasPrefix(last.Error(), "ERR"); final && !acts {
+					assert.Error(t, err)
+					assert.Equal(t, []string{"job1", "job2", "job3"}, content(t, plain))
+					continue
+				}
+				require.NoError(t, err, "%v, %v", last, acts)
+				assert.Equal(t, "job1", pop.Val())
+				assert.EqualValues(t, 3, push.Val())
+				assert.Equal(t, []string{"job2", "job3", "job4"}, content(t, plain))
+			}
+		}
+	})
+}
+
+// One list of a pipeline cannot be served for a moment. What follows on the same list was applied, and is not overtaken.
+func TestAPipelineKeepsItsOrder(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		prefix := "{" + uniqueName(t) + "}"
+		rdb := server.Client(t)
+		rdb.AddHook(NewHook(rdb, Match(prefix+"*")))
+		require.NoError(t, rdb.RPush(t.Context(), prefix+"q", "0").Err()) // the server knows the script
+		refuses := &refuseFirst{}
+		rdb.AddHook(refuses)
+		pipe := rdb.Pipeline()
+		first := pipe.RPush(t.Context(), prefix+"q", "1")
+		pipe.LLen(t.Context(), prefix+"q")
+		second := pipe.RPush(t.Context(), prefix+"q", "2")
+		_, err := pipe.Exec(t.Context())
+		require.EqualValues(t, 1, refuses.struck.Load())
+		assert.ErrorContains(t, err, "TRYAGAIN")
+		assert.ErrorContains(t, first.Err(), "TRYAGAIN")
+		require.NoError(t, second.Err())
+		assert.Equal(t, []string{"0", "2"}, content(t, openList(t, server.Client(t), prefix+"q")))
+	})
+}
+
+// refuseFirst has the server refuse the first command of one pipeline, with nothing changed.
+type refuseFirst struct {
+	lostReplies
+	done atomic.Bool
+}
+
+func (r *refuseFirst) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if !hasScripts(cmds) || r.done.Swap(true) {
+			return next(ctx, cmds)
+		}
+		r.struck.Add(1)
+		_ = next(ctx, cmds[1:])
+		cmds[0].SetErr(serverError("TRYAGAIN Multiple keys request during rehashing of slot"))
+		return cmds[0].Err()
+	}
+}
+
+func TestATransactionIsNeverUndoneByParts(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		for _, last := range []error{io.EOF, serverError("LOADING Redis is loading the dataset in memory")} {
+			for _, acts := range []bool{true, false} {
+				prefix := "{" + uniqueName(t) + "}"
+				rdb, lost := lossy(t, server, prefix, once(last, acts))
+				in, busy := openList(t, server.Client(t), prefix+"in", WithCapacity(2)), openList(t, server.Client(t), prefix+"busy", WithCapacity(2))
+				_, err := in.RPush(t.Context(), "job1", "job2", "job3")
+				require.NoError(t, err)
+				var pop *redis.StringCmd
+				var push, plain *redis.IntCmd
+				_, err = rdb.TxPipelined(t.Context(), func(pipe redis.Pipeliner) error {
+					pop = pipe.LPop(t.Context(), prefix+"in")
+					push = pipe.RPush(t.Context(), prefix+"busy", "job1")
+					plain = pipe.Incr(t.Context(), "counter"+prefix)
+					return nil
+				})
+				require.EqualValues(t, 1, lost.struck.Load(), "the fault struck")
+				if !acts {
+					assert.ErrorIs(t, err, last)
+					assert.NotErrorIs(t, err, session.ErrReplyLost)
+					assert.Equal(t, []string{"job1", "job2", "job3"}, content(t, in))
+					assert.Empty(t, content(t, busy))
+					continue
+				}
+				assert.Equal(t, "job1", pop.Val())
+				assert.NoError(t, pop.Err())
+				assert.EqualValues(t, 1, push.Val())
+				assert.NoError(t, push.Err())
+				assert.ErrorIs(t, plain.Err(), session.ErrReplyLost, "there is no record of it")
+				assert.ErrorIs(t, err, session.ErrReplyLost)
+				assert.Equal(t, []string{"job2", "job3"}, content(t, in))
+				assert.Equal(t, []string{"job1"}, content(t, busy))
+				assert.Equal(t, "1", server.Client(t).Get(t.Context(), "counter"+prefix).Val())
+			}
+		}
+	})
+}
+
+// While the outcome of a transaction cannot be learned, all of it is unknown. Nothing of it is undone later, but what only took.
+func TestATransactionThatIsGivenUpIsUnknownAsAWhole(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		prefix := "{" + uniqueName(t) + "}"
+		var away atomic.Bool
+		first := true
+		rdb, lost := lossy(t, server, prefix, func() (error, bool) {
+			if !away.Load() {
+				return nil, false
+			}
+			acts := first
+			first = false
+			return io.EOF, acts
+		})
+		in, busy := openList(t, server.Client(t), prefix+"in"), openList(t, server.Client(t), prefix+"busy")
+		_, err := in.RPush(t.Context(), "job1", "job2", "job3")
+		require.NoError(t, err)
+		move := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			_, err = rdb.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+				job := pipe.LPop(ctx, prefix+"in")
+				pipe.RPush(ctx, prefix+"busy", "job1")
+				_ = job
+				return nil
+			})
+			return err
+		}
+		away.Store(true)
+		assert.ErrorIs(t, move(), ErrOutcomeUnknown)
+		assert.Greater(t, lost.struck.Load(), int64(1), "the outcome was asked for")
+		away.Store(false)
+		_, err = in.LPushX(t.Context(), "job0") // a write, so that the lists are used
+		require.NoError(t, err)
+		assert.Equal(t, []string{"job0", "job2", "job3"}, content(t, in))
+		assert.Equal(t, []string{"job1"}, content(t, busy))
+
+		// Elements that were taken and nothing else go back.
+		first = true
+		away.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		_, err = rdb.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+			pipe.LPop(ctx, prefix+"in")
+			return nil
+		})
+		assert.ErrorIs(t, err, ErrOutcomeUnknown)
+		length, err := in.LLen(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 2, length, "it was carried out")
+		away.Store(false)
+		require.Eventually(t, func() bool { return len(content(t, in)) == 3 }, 20*time.Second, time.Millisecond)
+		assert.Equal(t, []string{"job0", "job2", "job3"}, content(t, in))
+	})
+}
+
+// A large pop through the hook that fails in its second part has the elements of the first.
+func TestAHookedPopHandsOverWhatItHasBesideAnError(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t, redistest.Redis)
+	key := uniqueName(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	rdb := server.Client(t, patient)
+	hooked := NewHook(rdb, Match("*"+key))
+	rdb.AddHook(hooked)
+	rdb.AddHook(&cancelAfterPop{cancel: cancel})
+	list := openList(t, server.Client(t, patient), key)
+	values := make([]any, 300_000)
+	for i := range values {
+		values[i] = "x"
+	}
+	_, err := list.RPush(t.Context(), values...)
+	require.NoError(t, err)
+	popped, err := rdb.LPopCount(ctx, key, len(values)).Result()
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.Len(t, popped, maxCallValues)
+	left, err := list.LLen(t.Context())
+	require.NoError(t, err)
+	assert.EqualValues(t, len(values), int64(len(popped))+left)
+}
+
+// cancelAfterPop cancels a context when a script has popped.
+type cancelAfterPop struct {
+	lostReplies
+	cancel context.CancelFunc
+	once   sync.Once
+}
+
+func (c *cancelAfterPop) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (c *cancelAfterPop) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if reply, ok := cmd.(interface{ Val() any }); err == nil && ok && strings.HasPrefix(cmd.Name(), "eval") {
+			if parts, isPop := reply.Val().([]any); isPop && len(parts) > 1 {
+				c.once.Do(c.cancel)
+			}
+		}
+		return err
+	}
+}
+
+// A hooked caller can tell what a server's reply alone does not say.
+func TestTheHookKeepsWhatTheLibraryKnows(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis)
+	rdb := server.Client(t)
+	rdb.AddHook(NewHook(rdb, Match("q*"), WithReplicas(1, 5*time.Millisecond)))
+	length, err := rdb.RPush(t.Context(), "q", "a").Result()
+	assert.ErrorIs(t, err, ErrNotReplicated)
+	assert.EqualValues(t, 1, length)
+
+	admin := server.Client(t)
+	require.NoError(t, admin.Do(t.Context(), "acl", "setuser", "default", "-wait").Err())
+	length, err = rdb.RPush(t.Context(), "q", "b").Result()
+	assert.ErrorIs(t, err, ErrNotReplicated, "a WAIT that is forbidden is no push that failed")
+	assert.False(t, errors.Is(err, ErrOutcomeUnknown))
+	assert.EqualValues(t, 2, length)
+}
