@@ -200,14 +200,6 @@ var (
 	blocking    = set("blmove", "blmpop", "blpop", "brpop", "brpoplpush")
 )
 
-func set(names ...string) map[string]bool {
-	s := make(map[string]bool)
-	for _, name := range names {
-		s[name] = true
-	}
-	return s
-}
-
 func (p *peer) exec(ctx context.Context) {
 	queued := p.queued
 	p.multi, p.queued = false, nil

@@ -36,3 +36,11 @@ func (k keysOnly) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 		return next(ctx, cmds)
 	}
 }
+
+func set(names ...string) map[string]bool {
+	s := make(map[string]bool)
+	for _, name := range names {
+		s[name] = true
+	}
+	return s
+}
