@@ -87,7 +87,7 @@ func runTcl(t *testing.T, source, unit string, port int, excluded []string) outc
 	basePort := 10000 + rand.IntN(20000)
 	cmd := exec.CommandContext(t.Context(), "tclsh", "tests/test_helper.tcl", "--host", "127.0.0.1", "--port", strconv.Itoa(port),
 		"--baseport", strconv.Itoa(basePort),
-		"--singledb", "--durable", "--ignore-encoding", "--timeout", "120", "--skipfile", skip, "--single", unit)
+		"--singledb", "--durable", "--ignore-encoding", "--timeout", "300", "--skipfile", skip, "--single", unit)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "TERM=dumb", "COLOR=no")
 	out, err := cmd.CombinedOutput()
