@@ -26,7 +26,7 @@ import (
 // go-redis client with the hook. Each connection to it has one connection of that client. The commands between MULTI and EXEC are
 // one TxPipeline.
 //
-// As in Redis, one command is carried out at a time, in the order in which they come; one that waits lets the others go on.
+// As in Redis, one command is carried out at a time; one that waits lets the others go on.
 //
 // What the hook leaves alone goes to the server and comes back byte for byte. The gateway itself answers what depends on who is
 // blocked, since callers that wait on a sharded list share connections: CLIENT UNBLOCK, and blocked_clients in INFO.
