@@ -118,20 +118,13 @@ func (s *Server) SlotOwner(ctx context.Context, slot int) (int, error) {
 
 // slotOwner returns the address of the slot's master, according to the node.
 func (p *process) slotOwner(ctx context.Context, slot int) (string, error) {
-	shards, err := p.client.ClusterShards(ctx).Result()
+	ranges, err := p.client.ClusterSlots(ctx).Result()
 	if err != nil {
 		return "", err
 	}
-	for _, shard := range shards {
-		for _, slots := range shard.Slots {
-			if int64(slot) < slots.Start || int64(slot) > slots.End {
-				continue
-			}
-			for _, node := range shard.Nodes {
-				if node.Role == "master" {
-					return Placement{IP: node.IP}.addr(int(node.Port)), nil
-				}
-			}
+	for _, r := range ranges {
+		if r.Start <= slot && slot <= r.End {
+			return r.Nodes[0].Addr, nil // the master comes first
 		}
 	}
 	return "", fmt.Errorf("redistest: slot %d has no owner", slot)
@@ -178,7 +171,7 @@ func (s *Server) openCluster(ctx context.Context, replicas int, config []string)
 	config = append([]string{"cluster-enabled yes", "repl-diskless-sync-delay 0"}, config...)
 	for range clusterMasters + replicas {
 		announce := "cluster-announce-ip " + s.nextPlacement().ip()
-		if err := s.run(ctx, "redis-server", nil, append([]string{announce}, config...)); err != nil {
+		if err := s.run(ctx, nil, append([]string{announce}, config...)); err != nil {
 			return err
 		}
 	}

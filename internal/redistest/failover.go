@@ -172,7 +172,7 @@ func (s *Server) hurry(ctx context.Context, soon bool) error {
 
 // tookOver returns nil if the process is a master that serves.
 func (p *process) tookOver(ctx context.Context) error {
-	info, err := p.client.Info(ctx, "replication", "cluster").Result()
+	info, err := p.client.Info(ctx).Result()
 	if err == nil && !strings.Contains(info, "role:master") {
 		err = fmt.Errorf("%s is no master: %s", p.addr, info)
 	}

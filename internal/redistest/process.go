@@ -11,11 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
@@ -51,18 +48,10 @@ func (e notInstalledError) Error() string {
 }
 
 // startProcess starts the server and waits until it answers.
-func startProcess(ctx context.Context, placement Placement, binary string, args, config []string) (p *process, err error) {
-	path, err := exec.LookPath(binary)
-	if err != nil {
-		return nil, notInstalledError(binary)
-	}
-	defaults, err := defaultConfig(path)
-	if err != nil {
-		return nil, err
-	}
+func startProcess(ctx context.Context, placement Placement, program binary, args, config []string) (p *process, err error) {
 	release, err := withPort(func(port int) error {
-		lines := slices.Concat([]string{fmt.Sprint("port ", port)}, placement.config(), defaults, config)
-		argv := slices.Concat(placement.Via, []string{path, "redis.conf"}, args)
+		lines := slices.Concat([]string{fmt.Sprint("port ", port)}, placement.config(), program.config(), config)
+		argv := slices.Concat(placement.Via, []string{program.path, "redis.conf"}, args)
 		if p, err = newProcess(argv, placement.addr(port), lines); err != nil {
 			return err
 		}
@@ -77,32 +66,6 @@ func startProcess(ctx context.Context, placement Placement, binary string, args,
 	p.release = release
 	return p, nil
 }
-
-// defaultConfig returns the directives that every server starts from.
-func defaultConfig(path string) ([]string, error) {
-	if config, ok := defaultConfigs.Load(path); ok {
-		return config.([]string), nil
-	}
-	config := []string{`save ""`, "appendonly no"}
-	out, err := exec.Command(path, "--version").Output()
-	if err != nil {
-		return nil, fmt.Errorf("%s --version: %w", path, err)
-	}
-	version := majorVersion.FindSubmatch(out)
-	if version == nil {
-		return nil, fmt.Errorf("%s --version tells none: %s", path, out)
-	}
-	// Earlier servers don't know these directives and allow everything anyway.
-	if major, _ := strconv.Atoi(string(version[1])); major >= 7 {
-		config = append(config, "enable-debug-command yes", "enable-protected-configs yes")
-	}
-	defaultConfigs.Store(path, config)
-	return config, nil
-}
-
-var defaultConfigs sync.Map // by the path of the server
-
-var majorVersion = regexp.MustCompile(`v=(\d+)\.`)
 
 // newProcess prepares the directory to start the server in.
 func newProcess(argv []string, addr string, config []string) (*process, error) {

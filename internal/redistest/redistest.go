@@ -21,9 +21,17 @@
 // SHARDEDLIST_REQUIRE_SERVERS is set, they fail instead. If
 // SHARDEDLIST_SKIP_EMBEDDED is set, [Each] skips the embedded server, which takes
 // longer under the race detector than all others together.
+//
+// Other variables choose the version of a server, by the path of its program:
+// SHARDEDLIST_REDIS_SERVER that of Redis, SHARDEDLIST_VALKEY_SERVER that of
+// Valkey, and SHARDEDLIST_CLUSTER_SERVER that of Cluster, ReplicatedCluster and
+// Sentinel, which otherwise are of the same version as Redis. A cluster and a
+// Sentinel can be of Valkey. SHARDEDLIST_PROTOCOL chooses the protocol of the
+// clients, 2 or 3. Each test logs what it runs on.
 package redistest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -47,7 +55,6 @@ const (
 	Redis Kind = "redis"
 
 	// Cluster is a Redis Cluster of three masters that share the slots evenly.
-	// It takes Redis 7 or later.
 	Cluster Kind = "cluster"
 
 	// ReplicatedCluster is a Cluster with a replica of each master.
@@ -57,7 +64,7 @@ const (
 	Valkey Kind = "valkey"
 
 	// Sentinel is a Redis master and its replica, monitored by one sentinel, which
-	// is its own quorum. It takes Redis 7 or later.
+	// is its own quorum.
 	Sentinel Kind = "sentinel"
 )
 
@@ -98,6 +105,7 @@ func Shared(t testing.TB, kind Kind) *Server {
 		}
 	})
 	check(t, kind, s.err)
+	s.server.log(t)
 	return s.server
 }
 
@@ -116,6 +124,7 @@ func StartAt(t testing.TB, kind Kind, placements []Placement, config ...string) 
 	s, err := open(kind, placements, config)
 	check(t, kind, err)
 	t.Cleanup(s.close)
+	s.log(t)
 	return s
 }
 
@@ -168,6 +177,21 @@ const requireServers = "SHARDEDLIST_REQUIRE_SERVERS"
 
 // skipEmbedded is the variable that makes Each test on real servers only.
 const skipEmbedded = "SHARDEDLIST_SKIP_EMBEDDED"
+
+// protocolVersion is the variable that chooses the protocol of the clients.
+const protocolVersion = "SHARDEDLIST_PROTOCOL"
+
+// protocol returns the protocol of the clients, or 0 for that of go-redis.
+func protocol() int {
+	version, _ := strconv.Atoi(os.Getenv(protocolVersion))
+	return version
+}
+
+// log tells what the test runs on.
+func (s *Server) log(t testing.TB) {
+	t.Helper()
+	t.Logf("redistest: %s: %s, RESP%d", s.kind, s.Version(), cmp.Or(protocol(), 3))
+}
 
 // check skips or fails the test if err is not nil.
 func check(t testing.TB, kind Kind, err error) {

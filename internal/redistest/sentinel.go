@@ -15,12 +15,12 @@ const masterName = "main"
 func (s *Server) openSentinel(ctx context.Context, config []string) error {
 	// The delay lets more replicas join; there are none.
 	config = append([]string{"repl-diskless-sync-delay 0"}, config...)
-	if err := s.run(ctx, "redis-server", nil, config); err != nil {
+	if err := s.run(ctx, nil, config); err != nil {
 		return err
 	}
 	master := strings.Replace(s.Addr(), ":", " ", 1)
 	config = append(config, "replicaof "+master)
-	if err := s.run(ctx, "redis-server", nil, config); err != nil {
+	if err := s.run(ctx, nil, config); err != nil {
 		return err
 	}
 	watch := []string{
@@ -28,7 +28,7 @@ func (s *Server) openSentinel(ctx context.Context, config []string) error {
 		fmt.Sprintf("sentinel down-after-milliseconds %s 2000", masterName),
 		fmt.Sprintf("sentinel failover-timeout %s 5000", masterName),
 	}
-	if err := s.run(ctx, "redis-server", []string{"--sentinel"}, watch); err != nil {
+	if err := s.run(ctx, []string{"--sentinel"}, watch); err != nil {
 		return err
 	}
 	s.addrs = s.addrs[2:]
@@ -45,11 +45,13 @@ func (s *Server) awaitSentinel(ctx context.Context) error {
 	}
 	// By default a sentinel checks every ten seconds, so is slow to notice changes,
 	// and pings every second, so that one late reply causes a failover. The periods
-	// must be set after each start.
+	// must be set after each start. Those of Redis 6.2 cannot be set.
 	sentinel := s.sentinel()
-	hurry := []any{"SENTINEL", "DEBUG", "INFO-PERIOD", 200, "PUBLISH-PERIOD", 200, "PING-PERIOD", 200}
-	if err := sentinel.Do(ctx, hurry...).Err(); err != nil {
-		return err
+	if s.program.major >= 7 {
+		hurry := []any{"SENTINEL", "DEBUG", "INFO-PERIOD", 200, "PUBLISH-PERIOD", 200, "PING-PERIOD", 200}
+		if err := sentinel.Do(ctx, hurry...).Err(); err != nil {
+			return err
+		}
 	}
 	err := poll(ctx, nil, func() error {
 		cmd := redis.NewMapStringStringSliceCmd(ctx, "SENTINEL", "REPLICAS", masterName)

@@ -19,6 +19,7 @@ import (
 // Only one goroutine at a time may call the methods that stop and start a Server.
 type Server struct {
 	kind       Kind
+	program    binary // of its processes
 	addrs      []string
 	placements []Placement // of the first processes
 
@@ -32,6 +33,14 @@ type Server struct {
 	awaitHealthy func(context.Context) error
 
 	moving sync.Mutex // held while a slot of a Cluster moves
+}
+
+// Version returns the product and version of the server, such as "Redis 7.0.15".
+func (s *Server) Version() string {
+	if s.embedded != nil {
+		return "miniredis"
+	}
+	return s.program.String()
 }
 
 // Kind returns the server's kind, which is Redis for a node of a Cluster or
@@ -64,7 +73,7 @@ func (s *Server) URL() string {
 // options change its configuration. It closes when the test ends.
 func (s *Server) Client(t testing.TB, options ...func(*redis.UniversalOptions)) redis.UniversalClient {
 	t.Helper()
-	o := &redis.UniversalOptions{Addrs: s.addrs}
+	o := &redis.UniversalOptions{Addrs: s.addrs, Protocol: protocol()}
 	switch s.kind {
 	case Cluster, ReplicatedCluster:
 		o.IsClusterMode = true
@@ -96,6 +105,7 @@ func (s *Server) Nodes() []*Server {
 func (s *Server) node(p *process) *Server {
 	return &Server{
 		kind:         Redis,
+		program:      s.program,
 		addrs:        []string{p.addr},
 		processes:    []*process{p},
 		awaitHealthy: s.awaitHealthy,
@@ -191,13 +201,16 @@ func open(kind Kind, placements []Placement, config []string) (s *Server, err er
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 
+	if kind != Embedded {
+		if s.program, err = binaryOf(kind); err != nil {
+			return s, err
+		}
+	}
 	switch kind {
 	case Embedded:
 		err = s.openEmbedded(config)
-	case Redis:
-		err = s.run(ctx, "redis-server", nil, config)
-	case Valkey:
-		err = s.run(ctx, "valkey-server", nil, config)
+	case Redis, Valkey:
+		err = s.run(ctx, nil, config)
 	case Cluster:
 		err = s.openCluster(ctx, 0, config)
 	case ReplicatedCluster:
@@ -224,8 +237,8 @@ func (s *Server) openEmbedded(config []string) error {
 }
 
 // run adds a process to the server.
-func (s *Server) run(ctx context.Context, binary string, args, config []string) error {
-	p, err := startProcess(ctx, s.nextPlacement(), binary, args, config)
+func (s *Server) run(ctx context.Context, args, config []string) error {
+	p, err := startProcess(ctx, s.nextPlacement(), s.program, args, config)
 	if err != nil {
 		return err
 	}
