@@ -360,8 +360,8 @@ func judge(c history.Call, err error, took time.Duration) (ledger.Fate, string) 
 }
 
 // passing are errors of a server that is full or not ready.
-var passing = []string{"OOM ", "TRYAGAIN ", "LOADING ", "MASTERDOWN ", "CLUSTERDOWN ", "READONLY ", "MOVED ", "ASK ", "UNBLOCKED ",
-	"non local key", "cluster is down"}
+var passing = []string{"OOM ", "TRYAGAIN ", "LOADING ", "MASTERDOWN ", "CLUSTERDOWN ", "READONLY ", "BUSY ", "MOVED ", "ASK ", "UNBLOCKED ",
+	"non local key", "during rehashing of the slot", "slot not served", "cluster is down"}
 
 // isUnexpected reports whether no fault explains the error.
 func isUnexpected(err error) bool {

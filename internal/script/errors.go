@@ -21,13 +21,13 @@ func IsReply(err error) bool {
 }
 
 // IsTransient reports whether the server refused a command, with nothing changed, for a transient reason: it is loading or
-// failing over, or the slot moves from one cluster node to another.
+// failing over, it is busy with a long script, or the slot moves from one cluster node to another.
 func IsTransient(err error) bool {
 	if !IsReply(err) {
 		return false
 	}
 	for _, code := range []string{
-		"TRYAGAIN ", "LOADING ", "MASTERDOWN ", "CLUSTERDOWN ", "READONLY ",
+		"TRYAGAIN ", "LOADING ", "MASTERDOWN ", "CLUSTERDOWN ", "READONLY ", "BUSY ",
 		"MOVED ", "ASK ", // more of them than go-redis follows
 	} {
 		if redis.HasErrorPrefix(err, code) {
@@ -35,7 +35,9 @@ func IsTransient(err error) bool {
 		}
 	}
 	for _, words := range []string{ // the same inside a script, in several versions of the server
-		"Script attempted to access a non local key",
+		"ttempted to access a non local key",
+		"during rehashing of the slot",
+		"attempted to access a slot not served",
 		"command while the cluster is down",
 		"-READONLY You can't write",
 	} {

@@ -124,13 +124,16 @@ local function is_empty(list)
   return list.first > list.last
 end
 
--- is_moving tells whether a pcall failed because a key may be on another node. It raises any other error.
+-- is_moving tells whether a pcall failed because a key may be on another node. It raises any other error. Versions of the server
+-- differ in their words; they are those of IsTransient in internal/script.
 local function is_moving(reply)
   if type(reply) ~= 'table' then
     return false
   end
-  if string.find(reply.err, 'non local key', 1, true) or string.find(reply.err, 'TRYAGAIN', 1, true) then
-    return true
+  for _, words in ipairs({ 'ttempted to access a non local key', 'during rehashing of the slot', 'TRYAGAIN' }) do
+    if string.find(reply.err, words, 1, true) then
+      return true
+    end
   end
   error(reply.err, 0)
 end

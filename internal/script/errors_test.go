@@ -1,0 +1,83 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/lua"
+	"github.com/shardedlist/shardedlist/internal/rediserr"
+)
+
+// Replies of servers of several versions, word for word.
+var replies = []struct {
+	text      rediserr.Error
+	transient bool
+}{
+	{"TRYAGAIN Multiple keys request during rehashing of slot", true},
+	{"LOADING Redis is loading the dataset in memory", true},
+	{"LOADING Valkey is loading the dataset in memory", true},
+	{"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", true},
+	{"CLUSTERDOWN The cluster is down", true},
+	{"CLUSTERDOWN Hash slot not served", true},
+	{"READONLY You can't write against a read only replica.", true},
+	{"MOVED 866 127.0.0.1:7001", true},
+	{"ASK 866 127.0.0.1:7001", true},
+	{"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", true},
+	{"BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", true},
+
+	// A key of a script has moved: Redis 6.2, 7.0, 7.2; Redis 7.4 and Valkey 8.0; Valkey 9.1.
+	{"ERR Error running script (call to f_0d6b3ff1e2ac6ae6a1b0e1b2ff0d8a5b2c4a4b10): @user_script:137: @user_script: 137: Lua script attempted to access a non local key in a cluster node", true},
+	{"ERR Script attempted to access a non local key in a cluster node script: d8c9246195cbefba29732d612ab791c1e75c14ed, on @user_script:135.", true},
+	{"ERR ERR Unable to execute command 'exists' in script because undeclared keys were accessed during rehashing of the slot script: d8c9246195cbefba29732d612ab791c1e75c14ed, on @user_script:135.", true},
+	{"ERR Attempted to access a non local key in a cluster node script: d8c9246195cbefba29732d612ab791c1e75c14ed, on @user_script:135.", true},
+	{"ERR Script attempted to access a slot not served script: d8c9246195cbefba29732d612ab791c1e75c14ed, on @user_script:135.", true},
+	{"ERR Error running script (call to f_0d6b3ff1e2ac6ae6a1b0e1b2ff0d8a5b2c4a4b10): @user_script:137: @user_script: 137: Lua script attempted to execute a command while the cluster is down", true},
+	{"ERR Script attempted to execute a command while the cluster is down script: d8c9246195cbefba29732d612ab791c1e75c14ed, on @user_script:135.", true},
+
+	{"ERR syntax error", false},
+	{"BUSYKEY Target key name already exists.", false},
+	{"BUSYGROUP Consumer Group name already exists", false},
+	{"OOM command not allowed when used memory > 'maxmemory'.", false},
+	{"WRONGTYPE Operation against a key holding the wrong kind of value", false},
+	{"NOSCRIPT No matching script. Please use EVAL.", false},
+	{"NOPERM this user has no permissions to run the 'evalsha' command or its subcommand", false},
+	{"ERR Script attempted to access keys that do not hash to the same slot script: d8c9246195cbefba29732d612ab791c1e75c14ed, on @user_script:135.", false},
+}
+
+// Scripts take the same errors for those of a key that has moved, whatever the version of the server.
+func TestScriptsKnowTheErrorsOfAMovingSlot(t *testing.T) {
+	t.Parallel()
+	function := regexp.MustCompile(`(?s)local function is_moving.*?\nend\n`).FindString(lua.Source("llen"))
+	require.NotEmpty(t, function)
+	server := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	for _, reply := range replies {
+		moving, err := rdb.Eval(t.Context(), function+"return is_moving({ err = ARGV[1] })", nil, string(reply.text)).Bool()
+		if regexp.MustCompile("TRYAGAIN|non local key|rehashing of the slot").MatchString(string(reply.text)) {
+			assert.NoError(t, err)
+			assert.True(t, moving, reply.text)
+		} else {
+			assert.ErrorContains(t, err, string(reply.text), "it is raised again")
+		}
+	}
+}
+
+func TestTransientErrors(t *testing.T) {
+	t.Parallel()
+	for _, reply := range replies {
+		assert.Equal(t, reply.transient, IsTransient(reply.text), reply.text)
+		assert.Equal(t, reply.transient, IsTransient(fmt.Errorf("wrapped: %w", reply.text)), reply.text)
+		assert.False(t, IsTransient(errors.New(string(reply.text))), "%s is no reply", reply.text)
+	}
+	assert.False(t, IsTransient(nil))
+	assert.False(t, IsTransient(context.DeadlineExceeded))
+}
