@@ -25,8 +25,9 @@ type settings struct{ oneslot.Config }
 // client creates. An existing list keeps its capacity, whatever the options of its clients.
 //
 // Without this option, the capacity is the server's list-max-listpack-size (in Redis 6.2 list-max-ziplist-size) if that is a
-// number of elements, else DefaultCapacity. The first push asks the server once, with CONFIG GET. If that is forbidden,
-// DefaultCapacity applies.
+// number of elements from 16 to MaxCapacity, else DefaultCapacity: a shard of fewer elements would cost more than they do. The
+// setting list-max-ziplist-entries takes precedence, but no server since Redis 3.2 has it. The first push asks the server, with
+// CONFIG GET. If that is forbidden, DefaultCapacity applies.
 func WithCapacity(elements int) Option {
 	return func(s *settings) error {
 		if elements < 1 || elements > MaxCapacity {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/shardedlist/shardedlist/internal/rediserr"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 	"github.com/shardedlist/shardedlist/internal/session"
 )
@@ -318,11 +321,17 @@ func TestCapacityComesFromTheServer(t *testing.T) {
 		for setting, want := range map[string]int64{
 			"list-max-listpack-size 37": 37,
 			"list-max-ziplist-size 41":  41,
-			"list-max-listpack-size -2": DefaultCapacity, // a size in bytes
+			"list-max-ziplist-size 16":  16,
+			"list-max-ziplist-size 15":  DefaultCapacity, // too small for keys
+			"list-max-ziplist-size 1":   DefaultCapacity,
+			"list-max-ziplist-size -2":  DefaultCapacity, // a size in bytes
 			`rename-command CONFIG ""`:  DefaultCapacity, // as managed services do
 		} {
 			t.Run(string(kind)+" "+setting, func(t *testing.T) {
 				t.Parallel()
+				if strings.Contains(setting, "listpack") && strings.HasPrefix(redistest.Shared(t, kind).Version(), "Redis 6.") {
+					t.Skip("the setting has another name before Redis 7")
+				}
 				list := newList(t, redistest.Start(t, kind, setting).Client(t))
 				_, err := list.RPush(t.Context(), "a")
 				require.NoError(t, err)
@@ -332,6 +341,78 @@ func TestCapacityComesFromTheServer(t *testing.T) {
 			})
 		}
 	}
+}
+
+// configFails fails the first CONFIG commands of a client with these errors, and counts all.
+type configFails struct {
+	calls  atomic.Int64
+	errors []error
+}
+
+func (f *configFails) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (f *configFails) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (f *configFails) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() != "config" {
+			return next(ctx, cmd)
+		}
+		if call := f.calls.Add(1); int(call) <= len(f.errors) {
+			cmd.SetErr(f.errors[call-1])
+			return cmd.Err()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// What the server answers about its capacity is kept. A reply that it cannot tell now is not an answer.
+func TestTheServersCapacityIsAskedForUntilItTells(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis, "list-max-ziplist-size 37")
+	const loading = rediserr.Error("LOADING Redis is loading the dataset in memory")
+	for name, tt := range map[string]struct {
+		errors []error
+		want   []int64 // capacities of lists created in turn
+		calls  int64
+	}{
+		"none":      {nil, []int64{37, 37}, 1},
+		"passing":   {[]error{loading, loading, rediserr.Error("BUSY Redis is busy running a script.")}, []int64{37, 37}, 4},
+		"other":     {[]error{rediserr.Error("ERR not now")}, []int64{DefaultCapacity, 37, 37}, 2},
+		"forbidden": {[]error{rediserr.Error("NOPERM User worker has no permissions to run the 'config|get' command")}, []int64{DefaultCapacity, DefaultCapacity}, 1},
+		"unknown":   {[]error{rediserr.Error("ERR unknown command 'config', with args beginning with: 'get' ")}, []int64{DefaultCapacity, DefaultCapacity}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fails := &configFails{errors: tt.errors}
+			rdb := server.Client(t)
+			rdb.AddHook(fails)
+			list := newList(t, rdb)
+			for _, want := range tt.want {
+				_, err := list.RPush(t.Context(), "a")
+				require.NoError(t, err)
+				info, err := list.Info(t.Context())
+				require.NoError(t, err)
+				assert.Equal(t, want, info.Capacity)
+				_, err = list.Del(t.Context())
+				require.NoError(t, err)
+			}
+			assert.Equal(t, tt.calls, fails.calls.Load())
+		})
+	}
+
+	t.Run("for ever", func(t *testing.T) {
+		t.Parallel()
+		rdb := server.Client(t)
+		rdb.AddHook(&configFails{errors: slices.Repeat([]error{loading}, 1000)})
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := newList(t, rdb).RPush(ctx, "a")
+		assert.ErrorIs(t, err, loading)
+		assert.NotErrorIs(t, err, ErrOutcomeUnknown, "nothing was sent")
+	})
 }
 
 func TestAnEmptyListLeavesNoKeyForLongerThanAMinute(t *testing.T) {

@@ -28,6 +28,8 @@ const (
 	DefaultCapacity = 512
 	// MaxCapacity is the largest capacity. A larger shard would be the kind of big key that this library avoids.
 	MaxCapacity = 1 << 20
+	// minServerCapacity is the smallest capacity that is taken from the server.
+	minServerCapacity = 16
 
 	// maxSlice limits how long one BLPOP on the bell lasts, and so how long a wake-up that a crashed client received can go
 	// unnoticed.
@@ -59,7 +61,7 @@ type List struct {
 	guarded  []string // the keys that scripts get: meta, and the plain key that must hold nothing, if there is one
 	sessions *session.Pool
 
-	capacity atomic.Int64 // of a list that a push creates; 0 until it is known
+	capacity atomic.Int64 // of a list that a push creates; 0 until the server has told
 
 	left, right end
 
@@ -179,19 +181,43 @@ func (l *List) Prepare(ctx context.Context) error {
 	}
 }
 
+// askCapacity asks again while the server cannot serve, as script.Runner.Run does.
 func (l *List) askCapacity(ctx context.Context) error {
-	config, err := l.Client().ConfigGet(ctx, "list-max-*").Result()
-	if err != nil && !script.IsReply(err) {
-		return err // not an answer: the next push asks again
-	}
-	capacity := int64(DefaultCapacity)
-	for _, setting := range []string{"list-max-listpack-size", "list-max-ziplist-size", "list-max-ziplist-entries"} {
-		if entries, err := strconv.ParseInt(config[setting], 10, 64); err == nil && entries > 0 && entries <= MaxCapacity {
-			capacity = entries
+	until := script.Deadline(ctx)
+	for attempt := 0; l.capacity.Load() == 0; attempt++ {
+		config, err := l.Client().ConfigGet(ctx, "list-max-*").Result()
+		switch {
+		case err == nil || script.IsForbidden(err):
+			l.capacity.CompareAndSwap(0, capacityIn(config))
+		case !script.IsReply(err):
+			return err // the next push asks again
+		case !script.IsTransient(err):
+			return nil // a push creates a list of the default capacity, and the next one asks again
+		case time.Until(until) < script.Backoff(attempt) || script.Sleep(ctx, script.Backoff(attempt)) != nil:
+			return err
 		}
 	}
-	l.capacity.CompareAndSwap(0, capacity)
 	return nil
+}
+
+// capacityIn returns the capacity that the server's settings name, or the default. Such a setting suits a server's own nodes, which
+// may be tiny: as a shard, which is a key, they would cost more than their elements.
+func capacityIn(config map[string]string) int64 {
+	capacity := int64(DefaultCapacity)
+	for _, setting := range []string{"list-max-listpack-size", "list-max-ziplist-size", "list-max-ziplist-entries"} {
+		if n, err := strconv.ParseInt(config[setting], 10, 64); err == nil && n >= minServerCapacity && n <= MaxCapacity {
+			capacity = n
+		}
+	}
+	return capacity
+}
+
+// newCapacity returns the capacity of a list that a push creates.
+func (l *List) newCapacity() int64 {
+	if capacity := l.capacity.Load(); capacity > 0 {
+		return capacity
+	}
+	return DefaultCapacity
 }
 
 // several returns the lists as lists of this layout, if one script can access them all.

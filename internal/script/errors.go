@@ -2,6 +2,8 @@ package script
 
 import (
 	"errors"
+	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -46,4 +48,28 @@ func IsTransient(err error) bool {
 		}
 	}
 	return false
+}
+
+// IsForbidden reports whether the server has no such command, or does not let the user call it.
+func IsForbidden(err error) bool {
+	return redis.HasErrorPrefix(err, "NOPERM ") || IsReply(err) && unknownCommand.MatchString(err.Error())
+}
+
+var (
+	unknownCommand = regexp.MustCompile(`(?i)\bun(known|supported) command\b`)
+	eval           = regexp.MustCompile(`(?i)(\bun(known|supported) command\W+|^NOPERM .* run the \W)eval(sha)?\b`)
+	inScript       = regexp.MustCompile(`\bUnknown (Redis )?command called from |\bWrong number of args calling `)
+)
+
+// explain adds to the error of a script what the server lacks for all scripts.
+func explain(err error) error {
+	switch {
+	case !IsReply(err):
+		return err
+	case eval.MatchString(err.Error()):
+		return fmt.Errorf("the server or its ACL does not allow EVAL and EVALSHA, which every operation needs: %w", err)
+	case inScript.MatchString(err.Error()):
+		return fmt.Errorf("the server is older than Redis 6.2, or lacks a command that scripts need: %w", err)
+	}
+	return err
 }

@@ -81,3 +81,30 @@ func TestTransientErrors(t *testing.T) {
 	assert.False(t, IsTransient(nil))
 	assert.False(t, IsTransient(context.DeadlineExceeded))
 }
+
+// Redis 6.0 and 7.0 in their own words. They differ in those for what they do not know and what they do not allow.
+func TestExplainedErrors(t *testing.T) {
+	t.Parallel()
+	const old, noEval = "is older than Redis 6.2", "does not allow EVAL and EVALSHA"
+	for text, want := range map[rediserr.Error]string{
+		"ERR Error running script (call to f_de619e4caa4e6c7667da29588a82e211d1fcbad9): @user_script:464: @user_script: 464: Wrong number of args calling Redis command From Lua script": old,
+		"ERR Error running script (call to f_6513c0c8a56eff8fe2ba70404bd2a30b3e7b1487): @user_script:414: @user_script: 414: Unknown Redis command called from Lua script":               old,
+		"ERR Unknown Redis command called from script script: d8c9246195cbefba29732d612ab791c1e75c14ed, on @user_script:135.":                                                            old,
+		"ERR unknown command `evalsha`, with args beginning with: `d8c9246195cbefba29732d612ab791c1e75c14ed`, `1`, ":                                                                     noEval,
+		"ERR unknown command 'eval', with args beginning with: 'return 1' '1' ":                                                                                                          noEval,
+		"NOPERM this user has no permissions to run the 'evalsha' command or its subcommand":                                                                                             noEval,
+		"NOPERM User worker has no permissions to run the 'eval' command":                                                                                                                noEval,
+		"NOPERM No permissions to access a key":                                                                                 "",
+		"NOPERM User worker has no permissions to run the 'blpop' command":                                                      "",
+		"ERR The user executing the script can't run this command or subcommand script: d8c9246195cbefba29732d612ab791c1e75c14": "",
+		"OOM command not allowed when used memory > 'maxmemory'.":                                                               "",
+		"ERR unknown command 'lmpop', with args beginning with: 'evalsha' ":                                                     "",
+	} {
+		got := explain(text)
+		assert.ErrorIs(t, got, text)
+		assert.Contains(t, got.Error(), want)
+		assert.Equal(t, want == "", got == error(text), text)
+	}
+	assert.NoError(t, explain(nil))
+	assert.Equal(t, context.Canceled, explain(context.Canceled))
+}

@@ -107,7 +107,7 @@ func (r *Runner) once(ctx context.Context, call Call, noRetry bool) (any, error)
 	case err == redis.Nil:
 		return nil, nil
 	case !IsDone(err):
-		return nil, err // without what there may be of a reply
+		return nil, explain(err) // without what there may be of a reply
 	}
 	return cmd.Val(), err
 }
@@ -139,7 +139,7 @@ func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply an
 		reply, err = r.Once(ctx, call)
 	}
 	if !IsDone(err) {
-		reply = nil
+		reply, err = nil, explain(err)
 	}
 	return reply, err, before.Err()
 }
