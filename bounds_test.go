@@ -41,8 +41,11 @@ func TestACallWhoseContextEndsReturnsSoon(t *testing.T) {
 			_, err := list.LMove(ctx, list, "LEFT", "RIGHT")
 			return err
 		},
-		"blpop":  func(ctx context.Context, list *ShardedList) error { _, err := list.BLPop(ctx, 0); return err },
-		"blmove": func(ctx context.Context, list *ShardedList) error { _, err := list.BLMove(ctx, list, "LEFT", "RIGHT", 0); return err },
+		"blpop": func(ctx context.Context, list *ShardedList) error { _, err := list.BLPop(ctx, 0); return err },
+		"blmove": func(ctx context.Context, list *ShardedList) error {
+			_, err := list.BLMove(ctx, list, "LEFT", "RIGHT", 0)
+			return err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
