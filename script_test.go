@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardedlist/shardedlist/internal/blocking"
+	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
@@ -419,4 +421,23 @@ func TestAPassingErrorIsRetriedUntilTheDeadline(t *testing.T) {
 	require.NoError(t, rdb.Do(t.Context(), "replicaof", "no", "one").Err())
 	assert.NoError(t, <-done)
 	assert.Equal(t, popped{"x", nil}, <-result)
+}
+
+// A consumer that may have consumed a wake-up passes it on by a woken pop of nothing, also while memory is full.
+func TestAWakeUpIsPassedOnWhenMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			rdb := redistest.Start(t, kind, "maxmemory-policy noeviction").Client(t).(*redis.Client)
+			list := newList(t, rdb)
+			_, err := list.RPush(t.Context(), "a", "b")
+			require.NoError(t, err)
+			require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+			_, err = list.slot().Source(layout.Left).Pop(0, blocking.Woken, "").Run(t.Context())
+			assert.NoError(t, err)
+			assert.EqualValues(t, 1, rdb.LLen(t.Context(), list.keys().Bell).Val(), "dummies in the bell")
+			require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
+		})
+	}
 }

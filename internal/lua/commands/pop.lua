@@ -58,6 +58,9 @@ local popped = take_planned(list, left, parts, stop, must_arm)
 if must_arm then
   arm(list)
 elseif must_ring then
+  if total == 0 then
+    redis.call('PEXPIRE', BELL, IDLE_MS) -- OOM allows this, and so the ring behind it
+  end
   ring()
 end
 sweep(list)
