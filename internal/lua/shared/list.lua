@@ -124,8 +124,8 @@ local function is_empty(list)
   return list.first > list.last
 end
 
--- is_moving tells whether a pcall failed because a key may be on another node. It raises any other error. Versions of the server
--- differ in their words; they are those of IsTransient in internal/script.
+-- is_moving tells whether a pcall failed because a key may be on another node. It raises any other error. Server versions
+-- differ in their words, which are those of IsTransient in internal/script.
 local function is_moving(reply)
   if type(reply) ~= 'table' then
     return false
