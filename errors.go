@@ -28,6 +28,8 @@ var (
 
 // Errors for invalid arguments, returned before anything is sent.
 var (
+	// ErrNilList is returned by an operation on several lists for one that is nil.
+	ErrNilList = errors.New("the list is nil")
 	// ErrNoValues is returned by a push without values.
 	ErrNoValues = value.ErrNone
 	// ErrValue is returned for a value that go-redis cannot encode.
@@ -61,6 +63,8 @@ var (
 
 // Errors of the hook.
 var (
+	// ErrNilMatch is returned for every command with a key by a hook that has no function to match keys with. Nothing was sent.
+	ErrNilMatch = errors.New("shardedlist: the function that matches keys is nil")
 	// ErrUnsupported is returned for a command that a sharded list does not support. Its text says what to do instead.
 	ErrUnsupported = hook.ErrUnsupported
 	// ErrPlainList is returned if a key that matches holds a plain list, as long as the sharded list is empty.

@@ -17,19 +17,61 @@ import (
 // is the ShardedList of that name, with the options given. Its guarantees hold: a pipeline is one round trip, a transaction is
 // atomic, and each command that changes a list is applied exactly once, except DEL and UNLINK.
 //
-// Commands on keys that do not match are not affected. On a key that matches, these commands do nothing and fail with
-// ErrUnsupported: DUMP, RESTORE, MOVE, MIGRATE, SORT, SORT_RO, WATCH, EVAL, EVALSHA, EVAL_RO, EVALSHA_RO, FCALL and FCALL_RO. So
-// does a command that has both sharded lists and plain keys, such as LMOVE from one to the other; DEL, UNLINK, EXISTS and TOUCH
-// accept both. If a key that matches holds a plain list, the error is ErrPlainList. If it holds another type, list commands fail
-// with Redis's WRONGTYPE.
+// Commands on keys that do not match are not affected. A key that matches may hold a value of another type, but never beside a
+// list: a command of another type runs in one atomic step with a check for the list, and fails with Redis's WRONGTYPE if there is
+// one. A table made from what Redis and Valkey say of their commands tells where their keys are. A command that is not in it,
+// such as one of a module, is sent as it is. The empty key never matches.
+//
+// These fail with ErrUnsupported and do nothing: DUMP, RESTORE, MOVE, MIGRATE, SORT, SORT_RO, WATCH, EVAL, EVALSHA, EVAL_RO,
+// EVALSHA_RO, FCALL and FCALL_RO on a key that matches; a list command, RENAME or COPY on both sharded lists and plain keys, such
+// as LMOVE from one to the other; MULTI as a command of a Pipeline; and a write to a key that a sharded list is stored in. If a
+// key that matches holds a plain list, the error is ErrPlainList. If it holds another type, list commands fail with WRONGTYPE.
 //
 // rdb is the client, cluster client, ring or failover client to which you add the hook. It also works on a Conn or Tx of that
 // client, but list commands outside a pipeline may then use other connections. A client that go-redis creates without hooks, as
 // WithTimeout does, needs the hook again.
 //
-// If an option is invalid, each command on a key that matches returns its error.
+// DO NOT USE IT WITH AN AUTOPIPELINE WHOSE AutoPipelineOptions HAVE FullDuplex. go-redis sends its commands before it calls any
+// hook, so they act on plain keys beside the sharded lists. If FullDuplex is among the options of rdb, every command on a key
+// that matches fails with ErrUnsupported, and outside such an autopipeline nothing is sent. If AutoPipelineWithOptions sets it,
+// the command fails as well, but has been carried out; on a cluster, that is so if NewHook is called before the first command.
+// An AutoPipeline without FullDuplex works.
+//
+// If an option is invalid, each command on a key that matches returns its error, and ErrNilClient if rdb is nil. If match is nil,
+// each command with a key returns ErrNilMatch.
 func NewHook(rdb redis.UniversalClient, match func(key string) bool, opts ...Option) redis.Hook {
-	return hook.New(match, func(key string) (layout.List, error) { return open(rdb, key, key, opts) })
+	if match == nil {
+		return failing(func(string) bool { return true }, ErrNilMatch)
+	}
+	if isFullDuplex(rdb) {
+		return failing(match, hook.ErrFullDuplex)
+	}
+	h := hook.New(match, func(key string) (layout.List, error) { return open(rdb, key, key, opts) })
+	if cluster, ok := rdb.(*redis.ClusterClient); ok && cluster != nil {
+		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(h.OnNode()) })
+	}
+	return h
+}
+
+// failing returns a hook with one error for every key that matches.
+func failing(match func(key string) bool, err error) redis.Hook {
+	return hook.New(match, func(string) (layout.List, error) { return nil, err })
+}
+
+// isFullDuplex tells what the client's own options say of its autopipelines.
+func isFullDuplex(rdb redis.UniversalClient) bool {
+	var options *redis.AutoPipelineOptions
+	switch rdb := rdb.(type) {
+	case *redis.Client:
+		if rdb != nil {
+			options = rdb.Options().AutoPipelineOptions
+		}
+	case *redis.ClusterClient:
+		if rdb != nil {
+			options = rdb.Options().AutoPipelineOptions
+		}
+	}
+	return options != nil && options.FullDuplex
 }
 
 // Match returns a function that reports whether a key matches any of the patterns. The syntax is that of KEYS and SCAN: *, ?,

@@ -77,6 +77,9 @@ func (l *ShardedList) BLMoveM(ctx context.Context, destination *ShardedList, src
 // move runs a move with atOnce or within.
 func (l *ShardedList) move(destination *ShardedList, from, to string, args redis.LMoveMArgs,
 	carryOut func(*blocking.Call) ([]string, error)) ([]string, error) {
+	if destination == nil {
+		return nil, ErrNilList
+	}
 	how, err := layout.ParseMove(from, to, args)
 	if err != nil {
 		return nil, err

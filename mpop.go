@@ -3,6 +3,7 @@ package shardedlist
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -48,7 +49,7 @@ func BLMPop(ctx context.Context, timeout time.Duration, direction string, count 
 // empty, it waits: BLPOP. With one list it is [ShardedList.BLPop], whose callers share a connection. With several it is like
 // BLMPop.
 func BLPop(ctx context.Context, timeout time.Duration, lists ...*ShardedList) (from *ShardedList, value string, err error) {
-	if len(lists) == 1 {
+	if len(lists) == 1 && lists[0] != nil {
 		value, err = lists[0].BLPop(ctx, timeout)
 		return fromOnly(lists[0], value, err)
 	}
@@ -57,7 +58,7 @@ func BLPop(ctx context.Context, timeout time.Duration, lists ...*ShardedList) (f
 
 // BRPop is BLPop at the right end: BRPOP.
 func BRPop(ctx context.Context, timeout time.Duration, lists ...*ShardedList) (from *ShardedList, value string, err error) {
-	if len(lists) == 1 {
+	if len(lists) == 1 && lists[0] != nil {
 		value, err = lists[0].BRPop(ctx, timeout)
 		return fromOnly(lists[0], value, err)
 	}
@@ -83,8 +84,11 @@ func popAny(ctx context.Context, timeout time.Duration, name, direction string, 
 // popFirst pops from the first list that has elements.
 func popFirst(direction string, count int64, lists []*ShardedList,
 	carryOut func(*blocking.Call) ([]string, error)) (*ShardedList, []string, error) {
-	if len(lists) == 0 {
+	switch {
+	case len(lists) == 0:
 		return nil, nil, rediserr.NumKeys
+	case slices.Contains(lists, nil):
+		return nil, nil, ErrNilList
 	}
 	end, err := layout.ParseEnd(direction)
 	if err != nil {
@@ -128,7 +132,7 @@ func distinct(lists []*ShardedList) []*ShardedList {
 
 // wrapAll is wrap for an operation on several lists. It names the first list.
 func wrapAll(operation string, lists []*ShardedList, err error) error {
-	if len(lists) == 0 {
+	if len(lists) == 0 || lists[0] == nil {
 		return fmt.Errorf("shardedlist: %s: %w", operation, err) // err is never nil here
 	}
 	return lists[0].wrap(operation, err)

@@ -46,35 +46,34 @@ func translateType(_ context.Context, c *invocation, lists []layout.List) (*tran
 	return t, nil
 }
 
-// translateOther refuses a command of another type if there is a sharded list.
-func translateOther(ctx context.Context, _ *invocation, lists []layout.List) (*translation, error) {
-	length, err := lists[0].Exists().Run(ctx)
-	if err == nil && length.(int64) > 0 {
-		err = rediserr.WrongType
-	}
-	return nil, err
+func translateObject(_ context.Context, c *invocation, lists []layout.List) (*translation, error) {
+	return telling(c, lists, func(l layout.List) session.Operation { return l.Object(c.text(1)) }), nil
 }
 
-func translateObject(_ context.Context, c *invocation, lists []layout.List) (*translation, error) {
+func translateMemoryUsage(_ context.Context, c *invocation, lists []layout.List) (*translation, error) {
+	for i := 3; i < len(c.args); i += 2 {
+		if !c.is(i, "samples") || i+1 == len(c.args) {
+			return nil, rediserr.Syntax
+		}
+		switch samples, err := c.integer(i + 1); {
+		case err != nil:
+			return nil, err
+		case samples < 0:
+			return nil, rediserr.Syntax
+		}
+	}
+	return telling(c, lists, layout.List.Memory), nil
+}
+
+// telling is the translation of a command that tells something of a list, or of what is at the plain key.
+func telling(c *invocation, lists []layout.List, operation func(layout.List) session.Operation) *translation {
 	told := func(results []any) bool { return results[0] != nil }
-	t := general(c, lists, func(l layout.List) session.Operation { return l.Object(c.text(1)) }, told)
+	t := general(c, lists, operation, told)
 	t.reply = func(results []any, plain any) (any, error) {
 		if told(results) {
 			return results[0], nil
 		}
 		return plain, nil
 	}
-	return t, nil
-}
-
-// translateMemory answers MEMORY USAGE from Info, before the rest of a pipeline is sent.
-func translateMemory(ctx context.Context, c *invocation, lists []layout.List) (*translation, error) {
-	if !c.is(1, "usage") {
-		return nil, nil
-	}
-	info, err := lists[0].Info(ctx)
-	if err != nil || info.Length == 0 {
-		return nil, err
-	}
-	return &translation{reply: func([]any, any) (any, error) { return info.Bytes, nil }}, nil
+	return t
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/rediserr"
 	"github.com/shardedlist/shardedlist/internal/session"
@@ -85,8 +87,8 @@ func translateTTL(unit time.Duration, absolute bool) func(context.Context, *invo
 
 // translateRename is for RENAME and RENAMENX. The latter does not replace a list.
 func translateRename(done any, replace bool) func(context.Context, *invocation, []layout.List) (*translation, error) {
-	return func(_ context.Context, _ *invocation, lists []layout.List) (*translation, error) {
-		return transferring(lists, layout.Rename, replace, done)
+	return func(_ context.Context, c *invocation, lists []layout.List) (*translation, error) {
+		return transferring(c, lists, layout.Rename, replace, done)
 	}
 }
 
@@ -97,25 +99,51 @@ func translateCopy(_ context.Context, c *invocation, lists []layout.List) (*tran
 		case c.is(i, "replace"):
 			replace = true
 		case c.is(i, "db") && i+1 < len(c.args):
-			return nil, c.unsupported(noOther)
+			i++
+			switch db, err := c.integer(i); {
+			case err != nil:
+				return nil, err
+			case db != database(lists[0].Client()):
+				return nil, c.unsupported(noOther)
+			}
 		default:
 			return nil, rediserr.Syntax
 		}
 	}
-	return transferring(lists, layout.Copy, replace, int64(1))
+	if lists[0] == lists[1] {
+		return nil, rediserr.SameObject
+	}
+	return transferring(c, lists, layout.Copy, replace, int64(1))
 }
 
-// transferring translates a command that renames or copies its first list to the second.
-func transferring(lists []layout.List, how layout.Transfer, replace bool, done any) (*translation, error) {
+// database returns the number of the database that a client uses.
+func database(rdb redis.UniversalClient) int64 {
+	switch rdb := rdb.(type) {
+	case *redis.Client:
+		return int64(rdb.Options().DB)
+	case *redis.Ring:
+		return int64(rdb.Options().DB)
+	}
+	return 0 // a cluster has no other
+}
+
+// transferring is the translation of a command that gives its first list, or its elements, to the second. Where there is no list, the
+// script has the server do it with the keys.
+func transferring(c *invocation, lists []layout.List, how layout.Transfer, replace bool, done any) (*translation, error) {
 	from, to := lists[0], lists[1]
 	if from == to {
-		return singleThen(from.Length(), func(length any) (any, error) {
-			transferred, err := how.ToItself(length.(int64), replace)
-			if err != nil || !transferred {
-				return int64(0), err
+		exists := func(results []any) bool { return results[0].(int64) > 0 }
+		t := general(c, lists[:1], layout.List.Exists, exists)
+		t.reply = func(results []any, plain any) (any, error) {
+			switch {
+			case !exists(results):
+				return plain, nil
+			case !replace:
+				return int64(0), nil
 			}
 			return done, nil
-		}), nil
+		}
+		return t, nil
 	}
 	op, err := from.Transfer(how, to, replace)
 	if err != nil {

@@ -41,6 +41,9 @@ func New(match func(key string) bool, open func(key string) (layout.List, error)
 // maxRecent limits the number of lists that a hook keeps, to twice as many: the number of names may be unlimited.
 const maxRecent = 4096
 
+// matches tells whether a sharded list stands in for a key. None does for the empty key, in which no hash tag has room.
+func (h *Hook) matches(key string) bool { return key != "" && h.match(key) }
+
 // list returns the sharded list that stands in for a key.
 func (h *Hook) list(key string) (layout.List, error) {
 	h.mu.Lock()
@@ -69,28 +72,38 @@ func (h *Hook) DialHook(next redis.DialHook) redis.DialHook {
 
 // ProcessHook implements redis.Hook.
 func (h *Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	if calledInFullDuplex() {
+		return h.refuse(next)
+	}
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		c := h.recognize(cmd)
 		if c == nil {
 			return next(ctx, cmd)
 		}
-		if c.command.direct != nil && !c.tooLong() {
-			reply, err := h.alone(ctx, c)
-			return setReply(cmd, reply, err)
-		}
-		t, err := h.translate(ctx, c)
-		switch {
-		case err != nil:
-			return setReply(cmd, nil, err)
-		case t == nil:
-			return next(ctx, cmd)
-		}
-		reply, err := t.run(ctx, next)
-		return setReply(cmd, reply, err)
+		return h.process(ctx, c, next)
 	}
 }
 
-// alone runs a command outside a pipeline, if it is handled differently there.
+// process carries out a call that stands alone.
+func (h *Hook) process(ctx context.Context, c *invocation, next redis.ProcessHook) error {
+	if c.command.direct != nil && !c.tooLong() {
+		reply, err := h.alone(ctx, c)
+		return setReply(c.cmd, reply, err)
+	}
+	t, err := h.translate(ctx, c)
+	switch {
+	case err != nil:
+		return setReply(c.cmd, nil, err)
+	case t == nil:
+		return next(ctx, c.cmd)
+	case t.native != nil:
+		return t.runNative(ctx, c.cmd, next)
+	}
+	reply, err := t.run(ctx, next)
+	return setReply(c.cmd, reply, err)
+}
+
+// alone carries out a command that has a way of its own when it is not in a pipeline.
 func (h *Hook) alone(ctx context.Context, c *invocation) (any, error) {
 	lists, err := h.lists(c)
 	if err != nil {
@@ -108,9 +121,12 @@ func (h *Hook) translate(ctx context.Context, c *invocation) (*translation, erro
 	if err != nil {
 		return nil, err
 	}
+	if err := c.notReserved(ctx, lists); err != nil {
+		return nil, err
+	}
 	t, err := c.command.translate(ctx, c, lists)
 	if err != nil || t == nil {
-		return nil, err
+		return t, err
 	}
 	for _, step := range t.steps {
 		if step.Ready != nil {
@@ -119,7 +135,7 @@ func (h *Hook) translate(ctx context.Context, c *invocation) (*translation, erro
 			}
 		}
 	}
-	return t, nil
+	return t, t.plainGuard(c, lists)
 }
 
 // run runs a translation outside a pipeline.

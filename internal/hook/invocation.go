@@ -16,34 +16,40 @@ import (
 // invocation is a call of a command on sharded lists.
 type invocation struct {
 	cmd     redis.Cmder
-	name    string // in lower case
+	name    string // in lower case, with the subcommand behind a |
 	args    []any
 	command *command
-	at      []int // its keys that match
+	server  *serverCommand // nil if no server is known to have it
+	keys    []place
+	at      []int // where its keys that match are
 }
 
-// recognize returns the call of a command that has a key that matches, else nil.
+// recognize returns the call that a command is if it has a key that matches, else nil. Of a command in neither table nobody knows
+// the keys.
 func (h *Hook) recognize(cmd redis.Cmder) *invocation {
 	args := cmd.Args()
-	if _, ours := cmd.(script.Command); ours || len(args) < 2 {
+	if isOurs(cmd) || len(args) < 2 {
 		return nil
 	}
-	name := cmd.Name()
-	spec, known := commands[name]
+	c := &invocation{cmd: cmd, name: fullName(args), args: args}
+	if server, known := serverCommands[c.name]; known {
+		c.server = &server
+	}
+	c.command = commands[c.name]
 	switch {
-	case !known:
-		spec = &otherCommand
-	case spec == nil:
+	case c.command == nil && c.server == nil:
 		return nil
+	case c.command == nil:
+		c.command = &command{arity: c.server.arity, general: true, translate: translateOther}
 	}
-	if len(args) < spec.arity || len(args) < -spec.arity {
+	if c.tooShort() || c.tooLong() && c.command.general && c.command.keys == (keySpec{}) {
 		return nil // the server says so, and does nothing
 	}
-	c := &invocation{cmd: cmd, name: name, args: args, command: spec}
-	for i := range c.keys() {
-		if h.match(c.text(i)) {
-			c.at = append(c.at, i)
+	for _, key := range c.places() {
+		if h.matches(c.text(key.at)) {
+			c.at = append(c.at, key.at)
 		}
+		c.keys = append(c.keys, key)
 	}
 	if len(c.at) == 0 {
 		return nil
@@ -51,23 +57,36 @@ func (h *Hook) recognize(cmd redis.Cmder) *invocation {
 	return c
 }
 
-// keys yields the positions of the call's keys. If they cannot be determined, it yields none: the server finds the same fault.
-func (c *invocation) keys() func(yield func(int) bool) {
-	first, last := c.command.keys.first, c.command.keys.last
+// isOurs tells what this library sends itself.
+func isOurs(cmd redis.Cmder) bool {
+	switch cmd.(type) {
+	case script.Command, script.Carried:
+		return true
+	}
+	return false
+}
+
+// places returns where the call's keys are. Where they cannot be told, there are none: the server finds the same fault.
+func (c *invocation) places() (places []place) {
+	spec := c.command.keys
+	if spec == (keySpec{}) {
+		return c.server.places(c)
+	}
+	first, last := spec.first, spec.last
 	if last < 0 {
 		last += len(c.args)
 	}
-	if at := c.command.keys.number; at > 0 {
+	if at := spec.number; at > 0 {
 		number, err := c.integer(at)
-		if err != nil || number < 0 || number > int64(len(c.args)-at-1-c.command.keys.behind) {
+		if err != nil || number < 0 || number > int64(len(c.args)-at-1-spec.behind) {
 			number = 0
 		}
 		first, last = at+1, at+int(number)
 	}
-	return func(yield func(int) bool) {
-		for i := first; i <= last && yield(i); i++ {
-		}
+	for i := first; i <= last; i++ {
+		places = append(places, place{at: i})
 	}
+	return places
 }
 
 // lists returns the lists of the call's keys.
@@ -76,10 +95,10 @@ func (h *Hook) lists(c *invocation) ([]layout.List, error) {
 		return nil, c.unsupported(c.command.hint)
 	}
 	if !c.command.general {
-		for i := range c.keys() {
-			if !h.match(c.text(i)) {
+		for _, key := range c.keys {
+			if !h.matches(c.text(key.at)) {
 				return nil, fmt.Errorf("shardedlist: %s: %w: %q is a plain key, the other a sharded list; both must be of one kind",
-					c.name, ErrUnsupported, c.text(i))
+					c.name, ErrUnsupported, c.text(key.at))
 			}
 		}
 	}
@@ -90,16 +109,34 @@ func (h *Hook) lists(c *invocation) ([]layout.List, error) {
 			return nil, err
 		}
 	}
+	if sure, _ := lists[0].Reserved(c.written()); len(sure) > 0 {
+		return nil, c.unsupported(fmt.Sprintf(reserved, sure[0]))
+	}
 	return lists, nil
 }
 
-// unsupported returns the error for a command that a sharded list does not support.
+// written returns the keys that match and that the call may write.
+func (c *invocation) written() (keys []string) {
+	if c.server != nil && c.server.readOnly {
+		return nil
+	}
+	for _, at := range c.at {
+		keys = append(keys, c.text(at))
+	}
+	return keys
+}
+
+// unsupported is the error of what a sharded list does not support.
 func (c *invocation) unsupported(hint string) error {
-	return fmt.Errorf("shardedlist: %s: %w: %s", c.name, ErrUnsupported, hint)
+	return fmt.Errorf("shardedlist: %s: %w: %s", strings.ReplaceAll(c.name, "|", " "), ErrUnsupported, hint)
 }
 
 // tooLong reports whether the call has more words than the command takes.
 func (c *invocation) tooLong() bool { return c.command.arity > 0 && len(c.args) > c.command.arity }
+
+func (c *invocation) tooShort() bool {
+	return len(c.args) < c.command.arity || len(c.args) < -c.command.arity
+}
 
 // truncated returns what is sent of a command that is too long, so that the server reports the arity error: no version of the server
 // can take it for a command on a plain key. The key stays, which a cluster needs. Where a truncated command would have no key, the

@@ -3,7 +3,9 @@ package hook
 import (
 	"context"
 	"math"
-	"strconv"
+	"math/big"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/shardedlist/shardedlist/internal/batch"
@@ -223,14 +225,50 @@ func clampIndex(index int64) int64 { return max(-maxListLength, min(index, maxLi
 
 // timeout parses a number of seconds.
 func (c *invocation) timeout(i int) (time.Duration, error) {
-	seconds, err := strconv.ParseFloat(c.text(i), 64)
+	seconds, isNumber := longDouble(c.text(i))
 	switch {
-	case err != nil || math.IsNaN(seconds) || math.IsInf(seconds, 0):
+	case !isNumber:
 		return 0, rediserr.Error("ERR timeout is not a float or out of range")
-	case seconds < 0:
+	case seconds*1000 >= 1<<63:
+		return 0, rediserr.Error("ERR timeout is out of range") // Redis 7.0 takes some of these for negative ones
+	case math.Ceil(seconds*1000) < 0:
 		return 0, rediserr.Error("ERR timeout is negative")
-	case seconds > math.MaxInt64/1e9:
-		return 0, rediserr.Error("ERR timeout is out of range")
 	}
-	return time.Duration(math.Ceil(seconds*1000)) * time.Millisecond, nil
+	milliseconds := int64(math.Ceil(seconds * 1000))
+	switch {
+	case milliseconds > math.MaxInt64-time.Now().UnixMilli():
+		return 0, rediserr.Error("ERR timeout is out of range")
+	case milliseconds > math.MaxInt64/int64(time.Millisecond): // 292 years
+		return math.MaxInt64 / time.Millisecond * time.Millisecond, nil
+	}
+	return time.Duration(milliseconds) * time.Millisecond, nil
+}
+
+var (
+	decimal     = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
+	hexadecimal = regexp.MustCompile(`^[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)([pP][+-]?[0-9]+)?$`)
+	infinite    = regexp.MustCompile(`^[+-]?(?i:inf|infinity)$`)
+)
+
+// longDouble reads a number as Redis does with C's strtold, whose range is wider than that of a float64: beyond that, a number is infinite
+// here.
+func longDouble(text string) (n float64, ok bool) {
+	const least, most = -16446, 16384 // the exponents, to the base of 2, that a long double has
+	switch {
+	case infinite.MatchString(text):
+		return math.Inf(2*strings.Count(text, "-")*-1 + 1), true
+	case hexadecimal.MatchString(text):
+		if !strings.ContainsAny(text, "pP") {
+			text += "p0"
+		}
+	case !decimal.MatchString(text):
+		return 0, false
+	}
+	number, _, err := big.ParseFloat(text, 0, 64, big.ToNearestEven)
+	if err != nil {
+		return 0, false
+	}
+	n, _ = number.Float64()
+	exponent := number.MantExp(nil)
+	return n, number.Sign() == 0 || exponent >= least && exponent <= most
 }

@@ -28,14 +28,31 @@ func (h *Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 		switch {
 		case !ours:
 			return next(ctx, cmds)
-		case cmds[0].Name() == "multi":
+		case isTransaction(cmds):
 			return h.transaction(ctx, cmds, calls, next)
+		case slices.ContainsFunc(cmds, opensTransaction):
+			for _, cmd := range cmds {
+				cmd.SetErr(errHandWritten)
+			}
+			return errHandWritten
 		}
 		return h.pipeline(ctx, cmds, calls, next)
 	}
 }
 
-// transaction runs commands between MULTI and EXEC. If one of them is refused, none is sent.
+// errHandWritten is the error of MULTI among the commands of a pipeline: the replies behind it are those to something else.
+var errHandWritten = fmt.Errorf("shardedlist: multi: %w: send the commands of a transaction by TxPipeline or TxPipelined", ErrUnsupported)
+
+// isTransaction tells what TxPipeline sends from a MULTI that is a command of a pipeline.
+func isTransaction(cmds []redis.Cmder) bool {
+	_, multi := cmds[0].(*redis.StatusCmd)
+	_, exec := cmds[len(cmds)-1].(*redis.SliceCmd)
+	return multi && exec && opensTransaction(cmds[0]) && cmds[len(cmds)-1].Name() == "exec"
+}
+
+func opensTransaction(cmd redis.Cmder) bool { return cmd.Name() == "multi" }
+
+// transaction carries out commands between MULTI and EXEC. If one of them is refused, none is sent.
 func (h *Hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook) error {
 	p := pipeline{hook: h, atomic: true}
 	for i, cmd := range cmds {
@@ -53,6 +70,9 @@ func (h *Hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*inv
 			cmd.SetErr(aborted)
 		}
 	}
+	if script.IsReply(err) {
+		err = nil // to something that was sent in place of a command, which has its own error if it matters
+	}
 	return cmp.Or(firstError(cmds[1:]), err)
 }
 
@@ -60,10 +80,9 @@ func (h *Hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*inv
 func (h *Hook) pipeline(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook) error {
 	p := pipeline{hook: h}
 	for i, cmd := range cmds {
-		if c := calls[i]; c != nil && c.command.blocks && !c.tooLong() {
+		if c := calls[i]; c != nil && c.waits() && !c.tooLong() {
 			_ = p.exec(ctx, next) // each command has its own error
-			reply, err := h.alone(ctx, c)
-			_ = setReply(cmd, reply, err)
+			_ = h.process(ctx, c, oneOf(next))
 			p = pipeline{hook: h}
 			continue
 		}
@@ -71,6 +90,16 @@ func (h *Hook) pipeline(ctx context.Context, cmds []redis.Cmder, calls []*invoca
 	}
 	_ = p.exec(ctx, next)
 	return firstError(cmds)
+}
+
+// oneOf sends a pipeline of one command.
+func oneOf(next redis.ProcessPipelineHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if err := next(ctx, []redis.Cmder{cmd}); err != nil && cmd.Err() == nil {
+			cmd.SetErr(err)
+		}
+		return cmd.Err()
+	}
 }
 
 func firstError(cmds []redis.Cmder) error {
@@ -107,6 +136,8 @@ func (p *pipeline) aborted() error {
 		switch err := part.cmds[0].Err(); {
 		case redis.HasErrorPrefix(err, "EXECABORT"), errors.Is(err, redis.ErrCrossSlot):
 			return err
+		case part.translation != nil && part.translation.native != nil:
+			// a script has found the fault, when the transaction was carried out
 		case redis.HasErrorPrefix(err, "wrong number of arguments"):
 			return rediserr.Aborted
 		}
@@ -196,7 +227,11 @@ func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) err
 		p.endPipeline(ctx, until)
 	}
 	for _, part := range p.parts {
-		if part.translation != nil {
+		switch {
+		case part.translation == nil:
+		case part.translation.native != nil:
+			part.finishNative(ctx, p.atomic, next)
+		default:
 			part.finish(ctx)
 		}
 	}
@@ -276,6 +311,8 @@ func (p *pipeline) others() (cmds []redis.Cmder) {
 		switch {
 		case part.translation == nil && !slices.Contains([]string{"multi", "exec"}, part.cmds[0].Name()):
 			cmds = append(cmds, part.cmds[0])
+		case part.translation != nil && part.translation.native != nil:
+			cmds = append(cmds, part.cmds[0])
 		case part.plain.Cmd != nil:
 			cmds = append(cmds, part.plain)
 		}
@@ -308,11 +345,30 @@ func (p *part) prepare(ctx context.Context, wire []redis.Cmder, known map[script
 		p.pending, p.sent = append(p.pending, pending), append(p.sent, cmd)
 		wire = append(wire, cmd)
 	}
+	if n := p.translation.native; n != nil {
+		wire = append(wire, n.prepare(p.cmds[0], known))
+	}
 	if p.translation.plain != nil {
 		p.plain = script.NewCommand(ctx, p.translation.plain...)
 		wire = append(wire, p.plain)
 	}
 	return wire
+}
+
+// finishNative corrects the error of a command that has read its own reply.
+func (p *part) finishNative(ctx context.Context, atomic bool, next redis.ProcessPipelineHook) {
+	cmd, call := p.cmds[0], p.translation.native.call
+	for _, result := range p.results {
+		if result.Err != nil {
+			_ = setReply(cmd, nil, result.Err)
+			return
+		}
+	}
+	err := cmd.Err()
+	if call != nil && !atomic && (script.IsTransient(err) || redis.HasErrorPrefix(err, "NOSCRIPT")) {
+		err = script.RunCarried(ctx, oneOf(next), cmd, *call, p.translation.native.keyAt)
+	}
+	cmd.SetErr(asReplied(err))
 }
 
 // finish fills in the replies of the part's commands.

@@ -122,6 +122,8 @@ func asReplied(err error) error {
 	switch {
 	case strings.HasPrefix(text, "PLAINLIST"):
 		return ErrPlainList
+	case strings.HasPrefix(text, "RESERVED "):
+		return fmt.Errorf("shardedlist: %w: %s", ErrUnsupported, strings.TrimPrefix(text, "RESERVED "))
 	case strings.Contains(text, string(rediserr.WrongType)):
 		return rediserr.WrongType
 	}

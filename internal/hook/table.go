@@ -1,17 +1,18 @@
 package hook
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/shardedlist/shardedlist/internal/layout"
 )
 
 var (
-	oneKey    = keySpec{first: 1, last: 1}
-	twoKeys   = keySpec{first: 1, last: 2}
-	allKeys   = keySpec{first: 1, last: -1}
-	butLast   = keySpec{first: 1, last: -2} // a timeout
-	secondKey = keySpec{first: 2, last: 2}
+	oneKey  = keySpec{first: 1, last: 1}
+	twoKeys = keySpec{first: 1, last: 2}
+	allKeys = keySpec{first: 1, last: -1}
+	butLast = keySpec{first: 1, last: -2} // a timeout
 )
 
 // Hints for commands that a sharded list does not support.
@@ -23,7 +24,8 @@ const (
 	noScript = "a script sees the keys of the shards only: call the list commands from Go; a transaction of them is atomic"
 )
 
-// commands are the commands that the hook handles, by name.
+// commands are those that the hook takes, by name and subcommand. Where the keys of those without keys here are, serverCommands says, and
+// that has all others that have keys.
 var commands = map[string]*command{
 	"lpush": {arity: -3, keys: oneKey, translate: joinPush(layout.Left), direct: pushAlone(layout.Left)},
 	"rpush": {arity: -3, keys: oneKey, translate: joinPush(layout.Right), direct: pushAlone(layout.Right)},
@@ -73,8 +75,11 @@ var commands = map[string]*command{
 	"renamenx": {arity: 3, keys: twoKeys, translate: translateRename(int64(1), false)},
 	"copy":     {arity: -3, keys: twoKeys, translate: translateCopy},
 
-	"object": {arity: -2, keys: secondKey, general: true, translate: translateObject},
-	"memory": {arity: -2, keys: secondKey, general: true, translate: translateMemory},
+	"object|encoding": {arity: 3, general: true, translate: translateObject},
+	"object|freq":     {arity: 3, general: true, translate: translateObject},
+	"object|idletime": {arity: 3, general: true, translate: translateObject},
+	"object|refcount": {arity: 3, general: true, translate: translateObject},
+	"memory|usage":    {arity: -3, general: true, translate: translateMemoryUsage},
 
 	"watch":      {arity: -2, keys: allKeys, hint: noWatch},
 	"dump":       {arity: 2, keys: oneKey, hint: noForm},
@@ -89,21 +94,16 @@ var commands = map[string]*command{
 	"evalsha_ro": {arity: -3, keys: keySpec{number: 2}, hint: noScript},
 	"fcall":      {arity: -3, keys: keySpec{number: 2}, hint: noScript},
 	"fcall_ro":   {arity: -3, keys: keySpec{number: 2}, hint: noScript},
-
-	"publish": nil, "spublish": nil, "echo": nil, "ping": nil, "keys": nil, // what they are given is no key
 }
 
-// otherCommand is any other command, whose first argument is a key if it matches: Redis would find a list there.
-var otherCommand = command{arity: -2, keys: oneKey, general: true, translate: translateOther}
-
-// Commands returns the commands that the hook supports, and those that it refuses.
+// Commands returns the commands that the hook carries out, and those that it refuses.
 func Commands() (supported, refused []string) {
 	for name, command := range commands {
+		name, _, _ = strings.Cut(name, "|")
 		switch {
-		case command == nil:
 		case command.hint != "":
 			refused = append(refused, name)
-		default:
+		case !slices.Contains(supported, name):
 			supported = append(supported, name)
 		}
 	}

@@ -41,6 +41,8 @@ type translation struct {
 	// plain is a command for the server itself, if there is one, and served tells whether the lists have made it needless.
 	plain  []any
 	served func(results []any) bool
+	// native is set for a command that reads its own reply. Its steps come first, and must succeed.
+	native *native
 }
 
 // joined is a request that can share an operation with others at the same end of the same list.

@@ -65,6 +65,15 @@ type List interface {
 	Transfer(how Transfer, to List, replace bool) (session.Operation, error)
 	// Object has the reply of OBJECT for the list, or nil if there is no list.
 	Object(subcommand string) session.Operation
+	// Memory has the bytes that the list takes, an int64, or nil if there is none.
+	Memory() session.Operation
+
+	// Guard returns the script that carries out a command of another type, and Vacant an operation that fails where it must.
+	Guard(g Guard) (script.Call, error)
+	Vacant(g Guard) (session.Operation, error)
+	// Reserved returns which of the keys have the form of those that lists are stored in: those that surely are such, and those that
+	// are if there is a list that they belong to.
+	Reserved(keys []string) (sure, maybe []string)
 
 	// Move moves elements to another list. PopFirst pops from the first list that has any; this list is one of them. It returns
 	// the position of that list among the distinct ones, counted from 1, and then the elements.
@@ -75,6 +84,16 @@ type List interface {
 	All(ctx context.Context) iter.Seq2[string, error]
 	Info(ctx context.Context) (Info, error)
 	Check(ctx context.Context) error
+}
+
+// Guard is a command of another type on keys that lists stand in for.
+type Guard struct {
+	Words   []any
+	Keys    []string // its keys
+	Written []string // those of them that it may write
+	Lists   []List   // those that stand in for keys
+	At      []int    // for each, where in Words its key is, counted from 1, or 0 if the command would replace what is there
+	RESP    int      // the version in which it replies
 }
 
 // Errors of lists. Scripts reply with their codes.

@@ -7,14 +7,14 @@
 -- Reply the index, or nil if there is none; with COUNT, an array of indices
 -- Cost  O(elements searched), one call a shard, or two if no element of the shard equals the value.
 
-local list, problem = open('reading')
-if problem then
-  return problem
-end
 -- The server checks the options, and does so before it finds that meta is no list.
 local verdict = redis.pcall('LPOS', META, unpack(ARGV))
 if type(verdict) == 'table' and verdict.err and not string.find(verdict.err, 'WRONGTYPE', 1, true) then
   return verdict
+end
+local list, problem = open('reading')
+if problem then
+  return problem
 end
 local head, tail, length = measure(list)
 if not head then
@@ -23,6 +23,12 @@ end
 local options = { RANK = 1, MAXLEN = 0 }
 for i = 2, #ARGV, 2 do
   options[string.upper(ARGV[i])] = tonumber(ARGV[i + 1])
+end
+for i = 2, #ARGV, 2 do
+  if ARGV[i + 1] == '-9223372036854775808' then
+    -- Only Redis 7.0 and older let it pass. They cannot negate it, and so take any element for one of that rank.
+    options.RANK = -1
+  end
 end
 local step = options.RANK < 0 and -1 or 1
 local skip = math.abs(options.RANK) - 1

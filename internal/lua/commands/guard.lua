@@ -1,0 +1,60 @@
+-- Carries out a command of another type on keys that lists may stand in for, if none of these lists has elements.
+--
+-- requires: shared/list
+--
+-- KEYS  the meta of each list, then of each list to which a key of the command would belong if that list exists, then the
+--       keys of the command
+-- ARGV  1 the number of lists, 2 of the other metas; 3 'run', or 'check' to leave the command to the client; 4 the version of
+--       RESP in which the command replies; then for each list where among the words of the command its key is, or 0 if the
+--       command would replace it; then the words, without any for a check of a command that may wait, which scripts must not
+-- Reply that of the command; for 'check' 1, or the error of the command
+-- Cost  that of the command, and two calls a list.
+--
+-- A list that has elements is shown to the command as its first shard, so that Redis itself finds the error: a command of
+-- another type fails on any list, or takes it for what it is, and changes nothing. A command that replaces what it finds must
+-- not see the shard.
+--
+-- Safe because the command is the only one that writes.
+
+local WRONGTYPE = 'WRONGTYPE Operation against a key holding the wrong kind of value'
+PLAIN = nil -- what is at the plain keys is the command's business
+local lists, others, checks = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == 'check'
+local words = {}
+for i = 5 + lists, #ARGV do
+  words[#words + 1] = ARGV[i]
+end
+
+for i = lists + 1, lists + others do
+  local layout = redis.pcall('HGET', KEYS[i], 'layout')
+  if type(layout) == 'string' then
+    return redis.error_reply('RESERVED the key belongs to the sharded list that has ' .. KEYS[i])
+  end
+end
+
+local met = false
+for i = 1, lists do
+  META, PREFIX = KEYS[i], string.sub(KEYS[i], 1, -5)
+  local list, problem = open('reading')
+  if problem then
+    return problem
+  end
+  if not is_empty(list) then
+    met = true
+    local at = tonumber(ARGV[4 + i])
+    if at == 0 then
+      return redis.error_reply(WRONGTYPE)
+    end
+    words[at] = PREFIX .. list.first
+  end
+end
+if checks and not met then
+  return 1
+end
+if redis.setresp and not checks then
+  redis.setresp(tonumber(ARGV[4]))
+end
+local reply = #words > 0 and redis.pcall(unpack(words))
+if checks and not (type(reply) == 'table' and reply.err) then
+  return redis.error_reply(WRONGTYPE)
+end
+return reply

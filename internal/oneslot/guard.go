@@ -1,0 +1,93 @@
+package oneslot
+
+import (
+	"regexp"
+	"slices"
+
+	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/session"
+)
+
+var (
+	guardScript  = script.Load("guard")
+	memoryScript = script.Load("memory")
+)
+
+// Guard returns the script that carries out a command, unless a list stands where it has a key.
+func (l *List) Guard(g layout.Guard) (script.Call, error) {
+	keys, args, err := guardWords(g, "run")
+	if err != nil {
+		return script.Call{}, err
+	}
+	call := script.NewCall(guardScript, keys, len(args))
+	call.Args = append(call.Args, args...)
+	return call, nil
+}
+
+// Vacant is an operation that fails as the command does if a list stands where the command has a key.
+func (l *List) Vacant(g layout.Guard) (session.Operation, error) {
+	keys, args, err := guardWords(g, "check")
+	return l.sessions.Read(guardScript, keys, args...), err
+}
+
+// guardWords are the keys and the arguments of guard.lua.
+func guardWords(g layout.Guard, how string) (keys []string, args []any, err error) {
+	lists, err := several(g.Lists)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, list := range lists {
+		keys = append(keys, list.keys.Meta)
+	}
+	for _, key := range g.Written {
+		if meta, _ := Owner(key); meta != "" {
+			keys = append(keys, meta)
+		}
+	}
+	owners := len(keys) - len(lists)
+	keys = append(keys, g.Keys...)
+	args = append(make([]any, 0, 4+len(g.At)+len(g.Words)), len(lists), owners, how, g.RESP)
+	for _, at := range g.At {
+		args = append(args, at)
+	}
+	return keys, append(args, g.Words...), nil
+}
+
+var (
+	ownForm = regexp.MustCompile(`(?s)^(.*):(?:meta|bell|0|-?[1-9][0-9]{0,18}|` + certainForm + `)$`)
+	certain = regexp.MustCompile(`(?s):(?:` + certainForm + `)$`)
+)
+
+const (
+	uuidForm    = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
+	certainForm = `bell:` + uuidForm + `|op:` + uuidForm + `(?::popped)?`
+)
+
+// Owner returns the meta of the list to which a key belongs if that list exists, or nothing. sure tells that the key is a list's
+// whether it exists or not: nobody else gives keys such names.
+func Owner(key string) (meta string, sure bool) {
+	match := ownForm.FindStringSubmatch(key)
+	if match == nil || !script.HasHashTag(match[1]) {
+		return "", false
+	}
+	return match[1] + ":meta", certain.MatchString(key)
+}
+
+// Reserved tells which of the keys may be a list's own, by their form: those that surely are, and those that are if the list exists.
+func (l *List) Reserved(keys []string) (sure, maybe []string) {
+	for _, key := range slices.Compact(slices.Sorted(slices.Values(keys))) {
+		switch meta, isSure := Owner(key); {
+		case isSure:
+			sure = append(sure, key)
+		case meta != "":
+			maybe = append(maybe, key)
+		}
+	}
+	return sure, maybe
+}
+
+// Memory has the bytes that the shards take, estimated as Info does, or nil if there is no list.
+func (l *List) Memory() session.Operation {
+	return l.sessions.Read(memoryScript, l.guarded[:1], infoSamples)
+}

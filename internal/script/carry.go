@@ -1,0 +1,50 @@
+package script
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Carried is a command that a script carries out: the script is sent, and its reply is read as the command's own.
+type Carried struct {
+	redis.Cmder
+	args []any
+}
+
+// Carry returns the command as a call of a script, or as the script itself. keyAt is where in the command's own words its first key
+// is, by which go-redis chooses the node.
+func Carry(cmd redis.Cmder, args []any, keyAt int) Carried {
+	if keyAt <= math.MaxInt8 {
+		cmd.SetFirstKeyPos(int8(keyAt))
+	}
+	return Carried{cmd, args}
+}
+
+// Name is that of what is sent: go-redis must not treat it as the command.
+func (c Carried) Name() string { return "evalsha" }
+
+// FullName is Name.
+func (c Carried) FullName() string { return c.Name() }
+
+// Args returns the words that are sent.
+func (c Carried) Args() []any { return c.args }
+
+// Clone returns a copy.
+func (c Carried) Clone() redis.Cmder { return Carried{c.Cmder.Clone(), c.args} }
+
+// RunCarried has a script carry out a command, for as long as the server cannot serve it for the moment, as Runner.Run does.
+func RunCarried(ctx context.Context, process redis.ProcessHook, cmd redis.Cmder, call Call, keyAt int) error {
+	until := Deadline(ctx)
+	for attempt := 0; ; attempt++ {
+		err := process(ctx, Carry(cmd, call.Args, keyAt))
+		if redis.HasErrorPrefix(err, "NOSCRIPT") {
+			err = process(ctx, Carry(cmd, call.Eval(), keyAt))
+		}
+		if !IsTransient(err) || time.Until(until) < Backoff(attempt) || Sleep(ctx, Backoff(attempt)) != nil {
+			return err
+		}
+	}
+}
