@@ -162,7 +162,7 @@ func (w *callWaiter) done(_ round, got result) (pause time.Duration) {
 		w.finish(session.Outcome{Status: session.Done, Reply: got.reply, Err: got.shortfall})
 	case w.ctx.Err() != nil:
 		w.finish(session.Outcome{Status: status, Err: w.ctx.Err()})
-	case got.unknown || w.failures.endsWait(w.patient, w.joined, now) || got.err != nil && timeUp && now.Sub(w.deadline) > timeUpGrace:
+	case got.unknown || w.failures.endsWait(w.patient, w.joined, now) || got.err != nil && timeUp && now.Sub(w.deadline) > serviceGrace:
 		w.finish(session.Outcome{Status: status, Err: got.err})
 	case timeUp && got.err == nil:
 		w.finish(session.Outcome{Status: session.Refused, Err: redis.Nil})

@@ -21,10 +21,11 @@ const (
 	maxWoken = 1024
 	// timerSlack is added to a caller's local timer, so that the server's timeout normally fires first.
 	timerSlack = 5 * time.Millisecond
-	// timeUpGrace is how long a caller whose time is up waits for a server that does not answer, or cannot serve for the moment,
-	// before it returns without knowing whether the list has elements.
-	timeUpGrace = time.Second
-	// idleAfter is how long nobody must wait before the server is asked to drop a large result.
+	// answerGrace is how long a caller whose time is up waits for a server that does not answer, before it returns without knowing
+	// whether the list has elements; serviceGrace is how long for one that answers, but cannot serve for the moment.
+	answerGrace  = 5 * time.Second
+	serviceGrace = time.Second
+	// idleAfter is how long nobody must have waited before the server is asked to drop a large result.
 	idleAfter = 100 * time.Millisecond
 )
 
@@ -109,7 +110,7 @@ func (q *Queue) Pop(ctx context.Context, timeout time.Duration) (string, error) 
 
 // look pops once, for a caller whose time is up.
 func (q *Queue) look(ctx context.Context) (string, error) {
-	soon, cancel := context.WithTimeout(ctx, timeUpGrace)
+	soon, cancel := context.WithTimeout(ctx, answerGrace)
 	defer cancel()
 	value, err := q.popNow(soon)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
@@ -177,7 +178,7 @@ func (q *Queue) leave(w *waiter, reason error) (string, error) {
 
 	patience := session.LeaveGrace // one who cancels is in a hurry
 	if reason == redis.Nil {
-		patience = timeUpGrace
+		patience = answerGrace
 	}
 	grace := time.NewTimer(patience)
 	defer grace.Stop()
@@ -316,7 +317,7 @@ func (q *Queue) endWaits(got result, looked bool) {
 		w.inFlight = false
 		switch {
 		case goesOn:
-		case q.failures.endsWait(w.patient, w.joined, now), q.failures.err != nil && timeUp && now.Sub(w.deadline) > timeUpGrace:
+		case q.failures.endsWait(w.patient, w.joined, now), q.failures.err != nil && timeUp && now.Sub(w.deadline) > serviceGrace:
 			w.serve("", q.failures.err)
 			q.waiting.Remove(e)
 		case timeUp && w.sawEmpty:
