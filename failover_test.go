@@ -109,8 +109,10 @@ func (l *load) fill(t *testing.T, rdb redis.UniversalClient, elements int) {
 		values = append(values, ledger.Name(0, i))
 	}
 	list := openList(t, rdb, l.pops.Name(), WithCapacity(500), WithReplicas(1, 2500*time.Millisecond))
-	_, err := list.LPush(t.Context(), values)
-	require.NoError(t, err)
+	for part := range slices.Chunk(values, 10_000) { // so that the wait for the replica suffices
+		_, err := list.LPush(t.Context(), part)
+		require.NoError(t, err)
+	}
 }
 
 func (l *load) start(t *testing.T) {

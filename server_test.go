@@ -22,15 +22,15 @@ func TestOperationsWaitForABusyServer(t *testing.T) {
 			server := redistest.Start(t, kind, "lua-time-limit 1")
 			other := server.Client(t, patient)
 			// busy returns once the server is busy, which it then is for a while.
-			busy := func() {
+			busy := func(milliseconds int) {
 				const hold = `local function now() local t = redis.call('TIME') return t[1] * 1000 + t[2] / 1000 end
 					local start = now()
-					repeat for i = 1, 10000 do end until now() > start + 150`
+					repeat for i = 1, 10000 do end until now() > start + tonumber(ARGV[1])`
 				for range 100 {
 					over := make(chan struct{})
 					go func() {
 						defer close(over)
-						_ = other.Eval(t.Context(), hold, nil).Err()
+						_ = other.Eval(t.Context(), hold, nil, milliseconds).Err()
 					}()
 					for running := true; running; {
 						if redis.HasErrorPrefix(other.Get(t.Context(), "key").Err(), "BUSY ") {
@@ -49,18 +49,18 @@ func TestOperationsWaitForABusyServer(t *testing.T) {
 				list := newList(t, server.Client(t))
 				_, err := list.RPush(t.Context(), numbers(0, 10)...)
 				require.NoError(t, err)
-				busy()
+				busy(150)
 				start := time.Now()
 				assert.NoError(t, operate(t.Context(), list), name)
 				assert.Less(t, time.Since(start), 5*time.Second, name)
 			}
 			list := newList(t, server.Client(t))
-			busy()
+			busy(150)
 			_, err := list.RPush(t.Context(), "a")
 			require.NoError(t, err, "with a new connection, and a capacity to ask for")
 
 			// A caller that does not wait that long is told that nothing was done.
-			busy()
+			busy(2000)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			defer cancel()
 			_, err = list.RPush(ctx, "b")

@@ -30,16 +30,14 @@ func (b binary) String() string { return b.product + " " + b.version }
 
 // binaryOf returns the program that runs servers of that kind.
 func binaryOf(kind Kind) (binary, error) {
-	var variable, standard string
+	chosen, standard := os.Getenv(redisServer), "redis-server"
 	switch kind {
 	case Redis:
-		variable, standard = redisServer, "redis-server"
 	case Valkey:
-		variable, standard = valkeyServer, "valkey-server"
+		chosen, standard = os.Getenv(valkeyServer), "valkey-server"
 	default:
-		variable, standard = clusterServer, cmp.Or(os.Getenv(redisServer), "redis-server")
+		chosen = cmp.Or(os.Getenv(clusterServer), chosen)
 	}
-	chosen := os.Getenv(variable)
 	path, err := exec.LookPath(cmp.Or(chosen, standard))
 	if err == nil {
 		path, err = filepath.Abs(path) // processes have their own directories
@@ -47,7 +45,7 @@ func binaryOf(kind Kind) (binary, error) {
 	switch {
 	case err == nil:
 		return inspect(path)
-	case chosen == "" && standard == filepath.Base(standard):
+	case chosen == "":
 		return binary{}, notInstalledError(standard)
 	}
 	return binary{}, err // it was asked for
