@@ -51,8 +51,9 @@ import (
 // # Cancellation
 //
 // A call that is queued behind an operation in flight returns as soon as its ctx ends, and is not applied. Any other call that
-// changes the list returns within a round trip, or within half a second if the server does not answer. Del, and calls that only
-// read, wait for the reply as go-redis does: for up to the client's ReadTimeout, or until the deadline of ctx if the client has
+// changes the list returns within a round trip, or within half a second if the server does not answer. A push or pop that does
+// not share its operation is the exception when a server that answered until then stops: it waits for the reply. So do Del, and
+// calls that only read, as go-redis does: for up to the client's ReadTimeout, or until the deadline of ctx if the client has
 // ContextTimeoutEnabled.
 type ShardedList struct {
 	list layout.List

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -53,6 +54,8 @@ type Kind struct {
 type Batcher struct {
 	// Fixed by New.
 	kind *Kind
+
+	unanswered atomic.Bool // the server has not answered the last operation
 
 	mu        sync.Mutex
 	queue     []*Request // in the order they came
@@ -107,10 +110,6 @@ func (c *Batcher) Do(ctx context.Context, r *Request) error {
 		c.watch(r.giveUp)
 	}
 	c.mu.Unlock()
-	if ctx.Done() == nil { // nothing can end the wait: the caller's own goroutine sends
-		c.lead(ctx, <-r.ready)
-		return r.err
-	}
 	select {
 	case b := <-r.ready:
 		c.leadFor(ctx, r, b)
@@ -120,9 +119,12 @@ func (c *Batcher) Do(ctx context.Context, r *Request) error {
 	return r.err
 }
 
-// leadFor has another goroutine send the batch of a caller whose ctx may end while the server does not answer.
+// leadFor sends the batch of a caller, if there is one. While the server answers, the caller's own goroutine does: to wake another one
+// would cost a lone caller a quarter of its time. Once an answer has failed to come, another goroutine does, so that the caller
+// returns when its ctx ends.
 func (c *Batcher) leadFor(ctx context.Context, r *Request, b *batch) {
-	if b == nil {
+	if b == nil || ctx.Done() == nil || !c.unanswered.Load() {
+		c.lead(ctx, b)
 		return
 	}
 	go func() {
@@ -208,6 +210,9 @@ func (c *Batcher) lead(ctx context.Context, b *batch) {
 	}
 	outcome := c.send(ctx, b)
 	failed := outcome.Status != session.Done
+	if unknown := b.stream.Unknown(); unknown != c.unanswered.Load() {
+		c.unanswered.Store(unknown)
+	}
 	if failed && (b.stream.Unknown() || script.IsTransient(outcome.Err) || ctx.Err() != nil) {
 		c.passOn(ctx, b, outcome.Err)
 		return
