@@ -19,6 +19,9 @@ type harnessFailure struct{ error }
 
 func (b *harness) Helper() {}
 
+// Logf has no place to write to: the report says which servers were used.
+func (b *harness) Logf(string, ...any) {}
+
 func (b *harness) Cleanup(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -39,8 +42,12 @@ func (b *harness) Skipf(format string, args ...any) { b.Fatalf(format, args...) 
 // try calls f and returns the errors that f reported.
 func (b *harness) try(f func()) (err error) {
 	defer func() {
-		if failure, ok := recover().(harnessFailure); ok {
+		switch failure := recover().(type) {
+		case nil:
+		case harnessFailure:
 			err = failure.error
+		default:
+			panic(failure)
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
