@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -122,6 +123,11 @@ func (d *differential) same(want, got *redis.Cmd) {
 		other, err := got.Int64()
 		require.NoError(d.t, err)
 		require.Equal(d.t, size > 0, other > 0)
+		return
+	}
+	// Valkey 9 stores a number that a script sets as embstr, and one that a client sets as int.
+	if encodings := []string{"int", "embstr", "raw"}; name == "object" && slices.Contains(encodings, fmt.Sprint(want.Val())) {
+		require.Contains(d.t, encodings, got.Val())
 		return
 	}
 	if strings.HasSuffix(name, "ttl") || strings.HasSuffix(name, "expiretime") {
