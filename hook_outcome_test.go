@@ -315,3 +315,69 @@ func TestTheHookKeepsWhatTheLibraryKnows(t *testing.T) {
 	assert.False(t, errors.Is(err, ErrOutcomeUnknown))
 	assert.EqualValues(t, 2, length)
 }
+
+// The reply of a fence is lost, too, and the fence repeated: what was not applied must not look as if it had been.
+func TestAFenceMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		for kind, unsent := range map[string]error{"pipeline": serverError("ERR of some kind"), "transaction": io.EOF} {
+			prefix := "{" + uniqueName(t) + "}"
+			rdb := server.Client(t)
+			rdb.AddHook(NewHook(rdb, Match(prefix+"*"), WithCapacity(2)))
+			fault := &unsentThenLost{unsent: unsent}
+			rdb.AddHook(fault)
+			list := openList(t, server.Client(t), prefix+"q", WithCapacity(2))
+			_, err := list.RPush(t.Context(), "a", "b", "c")
+			require.NoError(t, err)
+			pipe := rdb.Pipeline()
+			if kind == "transaction" {
+				pipe = rdb.TxPipeline()
+			}
+			pipe.LPop(t.Context(), prefix+"q")
+			pipe.RPush(t.Context(), prefix+"q", "d")
+			_, err = pipe.Exec(t.Context())
+			require.True(t, fault.lost.Load(), "%s: a fence was lost", kind)
+			assert.Error(t, err, kind)
+			assert.NotErrorIs(t, err, session.ErrReplyLost, kind)
+			assert.NotErrorIs(t, err, ErrOutcomeUnknown, kind)
+			assert.Equal(t, []string{"a", "b", "c"}, content(t, list), kind)
+		}
+	})
+}
+
+// unsentThenLost does not send the first scripts. Of the next ones that the server carries out, it loses the replies.
+type unsentThenLost struct {
+	unsent       error
+	struck, lost atomic.Bool
+}
+
+func (u *unsentThenLost) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (u *unsentThenLost) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return u.process([]redis.Cmder{cmd}, func() error { return next(ctx, cmd) })
+	}
+}
+
+func (u *unsentThenLost) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return u.process(cmds, func() error { return next(ctx, cmds) })
+	}
+}
+
+func (u *unsentThenLost) process(cmds []redis.Cmder, next func() error) (err error) {
+	if !hasScripts(cmds) {
+		return next()
+	}
+	if !u.struck.Swap(true) {
+		err = u.unsent
+	} else if err = next(); (err == nil || err == redis.Nil) && !u.lost.Swap(true) {
+		err = io.EOF
+	} else {
+		return err
+	}
+	for _, cmd := range cmds {
+		cmd.SetErr(err)
+	}
+	return err
+}

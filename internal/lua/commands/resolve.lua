@@ -9,12 +9,18 @@
 --
 -- Safe because it writes the dedup record only, and OOM allows its first write.
 
+local FENCED = 'FENCED operation of a session that has given it up'
+
 local done, failure = replay()
-if failure and not string.find(failure.err, '^TRYAGAIN') and not string.find(failure.err, '^STALE') then
+if done then
+  return done
+elseif failure and string.find(failure.err, 'FENCED', 1, true) then
+  return false -- by this script, whose reply was lost
+elseif failure and (string.find(failure.err, 'TRYAGAIN', 1, true) or string.find(failure.err, 'STALE', 1, true)) then
+  return failure
+elseif failure then
   return '!' -- the result is an error
-elseif done or failure then
-  return done or failure
 end
 touch()
-save_result('')
+save_error(FENCED)
 return false

@@ -6,7 +6,7 @@
 --
 -- The record is '<sequence number>:<result>'. The result is one of
 --   a number or OK           the reply
---   '!' and a text           the reply is an error
+--   '!' and a text           the reply is an error; commands/resolve.lua leaves one for copies that arrive late
 --   <head>                   no elements; the head is empty or digits, as the command likes
 --   <head> '=' <element>     one element
 --   <head> '@'               several elements, which are in the list POPPED
