@@ -368,6 +368,23 @@ func (f *configFails) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
+func TestAClientAsksForTheCapacityOnce(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		count := &configFails{}
+		rdb := server.Client(t)
+		rdb.AddHook(count)
+		prefix := uniqueName(t)
+		rdb.AddHook(NewHook(rdb, Match(prefix+"hooked*")))
+		for i := range 5 {
+			require.NoError(t, rdb.RPush(t.Context(), fmt.Sprint(prefix, "hooked", i), "a").Err())
+			_, err := openList(t, rdb, fmt.Sprint(prefix, i)).RPush(t.Context(), "a")
+			require.NoError(t, err)
+		}
+		assert.EqualValues(t, 1, count.calls.Load())
+	})
+}
+
 // What the server answers about its capacity is kept. A reply that it cannot tell now is not an answer.
 func TestTheServersCapacityIsAskedForUntilItTells(t *testing.T) {
 	t.Parallel()

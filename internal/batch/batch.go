@@ -72,7 +72,8 @@ type Batcher struct {
 // stream is a session, and what the batcher knows of it.
 type stream struct {
 	*session.Session
-	abandoned bool // a caller has given up its operation; guarded by Batcher.mu
+	batch     batch // the current one
+	abandoned bool  // a caller has given up its operation; guarded by Batcher.mu
 }
 
 // batch is the requests that one operation carries, in the order they came.
@@ -145,7 +146,9 @@ func (c *Batcher) dispatch() {
 		if next < 0 {
 			next = len(c.idle) - 1
 		}
-		b := &batch{stream: c.idle[next], leader: c.queue[0], contended: c.contended}
+		s := c.idle[next]
+		b := &s.batch
+		*b = batch{stream: s, requests: b.requests[:0], leader: c.queue[0], contended: c.contended}
 		c.idle = slices.Delete(c.idle, next, next+1)
 		c.fill(b, 1)
 		c.forming = b

@@ -18,7 +18,7 @@ func batcherOf(t *testing.T) *Batcher {
 	t.Cleanup(func() { _ = rdb.Close() })
 	pool := &session.Pool{Runner: &script.Runner{Client: rdb}, Key: "meta"}
 	return New(pool, &Kind{Join: func(requests []*Request) session.Operation {
-		op := pool.Operation(script.Load("push"), []string{"meta"}, 0)
+		op := pool.Operation(script.Load("push"), []any{"meta"}, 0)
 		for _, r := range requests {
 			op.Append(r.Values...)
 		}

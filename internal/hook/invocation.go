@@ -60,7 +60,7 @@ func (h *Hook) recognize(cmd redis.Cmder) *invocation {
 // isOurs tells what this library sends itself.
 func isOurs(cmd redis.Cmder) bool {
 	switch cmd.(type) {
-	case script.Command, script.Carried:
+	case *script.Command, script.Carried:
 		return true
 	}
 	return false

@@ -125,9 +125,9 @@ type part struct {
 	translation *translation      // nil for a command that is sent as it is
 	joined      []*joined         // the commands' requests, where they are one operation
 	pending     []session.Pending // the translation's steps
-	sent        []script.Command  // a script for each step
+	sent        []*script.Command // a script for each step
 	results     []session.Result  // the replies of the steps
-	plain       script.Command
+	plain       *script.Command
 }
 
 // aborted returns the error for the other commands of a transaction that was aborted because of one command.
@@ -313,7 +313,7 @@ func (p *pipeline) others() (cmds []redis.Cmder) {
 			cmds = append(cmds, part.cmds[0])
 		case part.translation != nil && part.translation.native != nil:
 			cmds = append(cmds, part.cmds[0])
-		case part.plain.Cmd != nil:
+		case part.plain != nil:
 			cmds = append(cmds, part.plain)
 		}
 	}

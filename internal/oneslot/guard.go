@@ -32,7 +32,7 @@ func (l *List) Vacant(g layout.Guard) (session.Operation, error) {
 }
 
 // guardWords are the keys and the arguments of guard.lua.
-func guardWords(g layout.Guard, how string) (keys []string, args []any, err error) {
+func guardWords(g layout.Guard, how string) (keys, args []any, err error) {
 	lists, err := several(g.Lists)
 	if err != nil {
 		return nil, nil, err
@@ -46,7 +46,9 @@ func guardWords(g layout.Guard, how string) (keys []string, args []any, err erro
 		}
 	}
 	owners := len(keys) - len(lists)
-	keys = append(keys, g.Keys...)
+	for _, key := range g.Keys {
+		keys = append(keys, key)
+	}
 	args = append(make([]any, 0, 4+len(g.At)+len(g.Words)), len(lists), owners, how, g.RESP)
 	for _, at := range g.At {
 		args = append(args, at)

@@ -7,10 +7,7 @@
 package oneslot
 
 import (
-	"context"
 	"errors"
-	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -24,13 +21,6 @@ import (
 )
 
 const (
-	// DefaultCapacity is the capacity if neither the Config nor the server sets one.
-	DefaultCapacity = 512
-	// MaxCapacity is the largest capacity. A larger shard would be the kind of big key that this library avoids.
-	MaxCapacity = 1 << 20
-	// minServerCapacity is the smallest capacity that is taken from the server.
-	minServerCapacity = 16
-
 	// maxSlice limits how long one BLPOP on the bell lasts, and so how long a wake-up that a crashed client received can go
 	// unnoticed.
 	maxSlice = 2 * time.Second
@@ -58,10 +48,10 @@ type List struct {
 	config   Config
 	runner   *script.Runner
 	keys     Keys
-	guarded  []string // the keys that scripts get: meta, and the plain key that must hold nothing, if there is one
+	guarded  []any // the keys that scripts get: meta, and the plain key that must hold nothing, if there is one
 	sessions *session.Pool
 
-	capacity atomic.Int64 // of a list that a push creates; 0 until the server has told
+	capacity *capacity // of a list that a push creates
 
 	left, right end
 
@@ -74,6 +64,7 @@ type List struct {
 type end struct {
 	list          *List
 	side          layout.End
+	word          any // the side as an argument of scripts
 	pushes, pops  batch.Kind
 	pusher, poper *batch.Batcher
 	waiters       *blocking.Queue
@@ -88,11 +79,11 @@ func New(config Config) *List {
 		MaxSlice:    maxSlice,
 		ExpiryGrace: expiryGrace,
 	}
-	l.guarded = []string{l.keys.Meta}
+	l.guarded = []any{l.keys.Meta}
 	if config.StandsFor != "" {
 		l.guarded = append(l.guarded, config.StandsFor)
 	}
-	l.capacity.Store(int64(config.Capacity))
+	l.capacity = capacityOf(config)
 	l.sessions = &session.Pool{Runner: l.runner, Key: l.keys.Meta, Disabled: config.WithoutDedup, Life: config.RecordLife}
 	l.left.init(l, layout.Left)
 	l.right.init(l, layout.Right)
@@ -100,7 +91,7 @@ func New(config Config) *List {
 }
 
 func (e *end) init(l *List, side layout.End) {
-	e.list, e.side = l, side
+	e.list, e.side, e.word = l, side, string(side)
 	e.pushes = batch.Kind{Join: e.joinPushes, Share: sharePush}
 	e.pops = batch.Kind{Join: e.joinPops, Share: sharePop, Reclaim: e.putBack}
 	e.pusher = batch.New(l.sessions, &e.pushes)
@@ -161,65 +152,6 @@ func (l *List) read(s *script.Script, args ...any) session.Operation {
 	return l.sessions.Read(s, l.guarded, args...)
 }
 
-// Prepare asks the server for the capacity of lists that a push creates, until it has answered once. It does not wait beyond the
-// deadline of ctx.
-func (l *List) Prepare(ctx context.Context) error {
-	if l.capacity.Load() > 0 {
-		return nil
-	}
-	answer := make(chan error, 1)
-	go func() { answer <- l.askCapacity(ctx) }()
-	timer := time.NewTimer(time.Until(script.Deadline(ctx)))
-	defer timer.Stop()
-	select {
-	case err := <-answer:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return session.ErrNoAnswer
-	}
-}
-
-// askCapacity asks again while the server cannot serve, as script.Runner.Run does.
-func (l *List) askCapacity(ctx context.Context) error {
-	until := script.Deadline(ctx)
-	for attempt := 0; l.capacity.Load() == 0; attempt++ {
-		config, err := l.Client().ConfigGet(ctx, "list-max-*").Result()
-		switch {
-		case err == nil || script.IsForbidden(err):
-			l.capacity.CompareAndSwap(0, capacityIn(config))
-		case !script.IsReply(err):
-			return err // the next push asks again
-		case !script.IsTransient(err):
-			return nil // a push creates a list of the default capacity, and the next one asks again
-		case time.Until(until) < script.Backoff(attempt) || script.Sleep(ctx, script.Backoff(attempt)) != nil:
-			return err
-		}
-	}
-	return nil
-}
-
-// capacityIn returns the capacity that the server's settings name, or the default. Such a setting suits a server's own nodes, which
-// may be tiny: as a shard, which is a key, they would cost more than their elements.
-func capacityIn(config map[string]string) int64 {
-	capacity := int64(DefaultCapacity)
-	for _, setting := range []string{"list-max-listpack-size", "list-max-ziplist-size", "list-max-ziplist-entries"} {
-		if n, err := strconv.ParseInt(config[setting], 10, 64); err == nil && n >= minServerCapacity && n <= MaxCapacity {
-			capacity = n
-		}
-	}
-	return capacity
-}
-
-// newCapacity returns the capacity of a list that a push creates.
-func (l *List) newCapacity() int64 {
-	if capacity := l.capacity.Load(); capacity > 0 {
-		return capacity
-	}
-	return DefaultCapacity
-}
-
 // several returns the lists as lists of this layout, if one script can access them all.
 func several(lists []layout.List) ([]*List, error) {
 	ours := make([]*List, len(lists))
@@ -252,7 +184,7 @@ var errOtherLayout = errors.New("the lists have different layouts")
 
 // operationOn begins an operation on several lists, see lua/shared/lists.lua.
 func operationOn(lists []*List, s *script.Script, room int) session.Operation {
-	keys := make([]string, 0, 2*len(lists))
+	keys := make([]any, 0, 2*len(lists))
 	for _, l := range lists {
 		keys = append(keys, l.guarded[0])
 	}

@@ -117,7 +117,7 @@ var _ blocking.Source = (*end)(nil)
 // Pop returns the operation that pops up to count elements.
 func (e *end) Pop(count int, wait blocking.Wait, release string) session.Operation {
 	op := e.list.operation(popScript, 4)
-	op.Append(string(e.side), count, string(wait), release)
+	op.Append(e.word, count, string(wait), release)
 	op.Reclaimer = e
 	return op
 }
@@ -205,7 +205,7 @@ func (l *List) releaseKey() string { return l.keys.Release(uuid.NewString()) }
 
 // release ends a blocked BLPOP from another connection. If it fails, the BLPOP ends at its timeout.
 func (l *List) release(key string) {
-	_, _ = l.sessions.Read(releaseScript, []string{key}, releaseLife.Milliseconds()).Run(context.Background())
+	_, _ = l.sessions.Read(releaseScript, []any{key}, releaseLife.Milliseconds()).Run(context.Background())
 }
 
 // slice returns how long a BLPOP on a bell may last: until the deadline, if there is one, and well within the client's

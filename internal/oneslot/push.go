@@ -74,7 +74,7 @@ func (e *end) joinPushes(requests []*batch.Request) session.Operation {
 		count += r.Count
 	}
 	op := e.list.operation(pushScript, 2+count)
-	op.Append(string(e.side), e.list.newCapacity())
+	op.Append(e.word, e.list.capacity.word())
 	for _, r := range requests {
 		op.Append(r.Values...)
 	}

@@ -35,7 +35,7 @@ func (l *List) Move(to layout.List, how layout.Move) (*blocking.Call, error) {
 
 func (m *move) Pop(count int, wait blocking.Wait, release string) session.Operation {
 	op := operationOn([]*List{m.lists[0], m.to}, lmoveScript, 8)
-	op.Append(string(m.how.From), string(m.how.To), m.to.newCapacity(), count, m.how.Exactly, m.how.OneByOne, string(wait), release)
+	op.Append(string(m.how.From), string(m.how.To), m.to.capacity.word(), count, m.how.Exactly, m.how.OneByOne, string(wait), release)
 	op.Ready = m.to.at(m.how.To).pushes.Ready
 	return op
 }

@@ -40,7 +40,7 @@ func RunCarried(ctx context.Context, process redis.ProcessHook, cmd redis.Cmder,
 	until := Deadline(ctx)
 	for attempt := 0; ; attempt++ {
 		err := process(ctx, Carry(cmd, call.Args, keyAt))
-		if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		if isNoScript(err) {
 			err = process(ctx, Carry(cmd, call.Eval(), keyAt))
 		}
 		if !IsTransient(err) || time.Until(until) < Backoff(attempt) || Sleep(ctx, Backoff(attempt)) != nil {

@@ -19,8 +19,11 @@ func IsDone(err error) bool {
 
 // IsReply reports whether an error is a reply of the server, and not an error of the connection or the context.
 func IsReply(err error) bool {
-	return redis.HasErrorPrefix(err, "")
+	return err != nil && redis.HasErrorPrefix(err, "") // which allocates even for nil
 }
+
+// isNoScript reports whether the server does not have a script that was called by its hash.
+func isNoScript(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") }
 
 // IsTransient reports whether the server refused a command, with nothing changed, for a transient reason: it is loading or
 // failing over, it is busy with a long script, or the slot moves from one cluster node to another.

@@ -10,7 +10,7 @@ import (
 
 // replicate sends a command, and WAIT after it on the same connection; the commands in before come first. It returns the
 // command's error, or ErrNotReplicated, or the error of a connection that failed before the reply to WAIT.
-func (r *Runner) replicate(ctx context.Context, key string, cmd Command, before ...redis.Cmder) error {
+func (r *Runner) replicate(ctx context.Context, key string, cmd *Command, before ...redis.Cmder) error {
 	master, err := Master(ctx, r.Client, key)
 	if err == nil {
 		err = r.replicateOn(ctx, master, cmd, before...)
@@ -29,13 +29,13 @@ func (r *Runner) replicate(ctx context.Context, key string, cmd Command, before 
 		return err
 	}
 	if asks {
-		before = []redis.Cmder{Command{redis.NewCmd(ctx, "asking"), cmd.noRetry}}
+		before = []redis.Cmder{newCommand(ctx, cmd.noRetry, []any{"asking"})}
 	}
 	return r.replicateOn(ctx, master, cmd, before...)
 }
 
-func (r *Runner) replicateOn(ctx context.Context, master redis.Cmdable, cmd Command, before ...redis.Cmder) error {
-	wait := Command{redis.NewCmd(ctx, "wait", r.Replicas, r.ReplicaTimeout.Milliseconds()), cmd.noRetry}
+func (r *Runner) replicateOn(ctx context.Context, master redis.Cmdable, cmd *Command, before ...redis.Cmder) error {
+	wait := newCommand(ctx, cmd.noRetry, []any{"wait", r.Replicas, r.ReplicaTimeout.Milliseconds()})
 	pipe := master.Pipeline()
 	for _, cmd := range append(before, cmd, wait) {
 		_ = pipe.Process(ctx, cmd)

@@ -18,7 +18,7 @@ import (
 // Script is a Lua script with all that it requires.
 type Script struct {
 	source string
-	hash   string
+	hash   any // a string; in an interface already, since each call needs it so
 }
 
 // Load returns the script of that name. It panics if there is none, because scripts are part of the program.
@@ -37,14 +37,11 @@ type Call struct {
 // keysAt is the position of the first key in the words of EVALSHA.
 const keysAt = 3
 
-// NewCall returns a call of the script on the keys. The caller appends up to room arguments to Args.
-func NewCall(s *Script, keys []string, room int) Call {
+// NewCall returns a call of the script on the keys, which are strings. The caller appends up to room arguments to Args.
+func NewCall(s *Script, keys []any, room int) Call {
 	args := make([]any, keysAt, keysAt+len(keys)+room)
 	args[0], args[1], args[2] = "evalsha", s.hash, len(keys)
-	for _, key := range keys {
-		args = append(args, key)
-	}
-	return Call{Script: s, Args: args}
+	return Call{Script: s, Args: append(args, keys...)}
 }
 
 // Key returns the first key, which determines the node that the call goes to.
@@ -97,10 +94,10 @@ func (r *Runner) Once(ctx context.Context, call Call) (any, error) {
 // once sends a call, as EVAL if the server does not have the script. A script's nil is a nil reply, not an error. With
 // ErrNotReplicated there is a reply too.
 func (r *Runner) once(ctx context.Context, call Call, noRetry bool) (any, error) {
-	cmd := Command{redis.NewCmd(ctx, call.Args...), noRetry}
+	cmd := newCommand(ctx, noRetry, call.Args)
 	err := r.process(ctx, call, cmd)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		cmd = Command{redis.NewCmd(ctx, call.Eval()...), noRetry}
+	if isNoScript(err) {
+		cmd = newCommand(ctx, noRetry, call.Eval())
 		err = r.process(ctx, call, cmd)
 	}
 	switch {
@@ -112,7 +109,7 @@ func (r *Runner) once(ctx context.Context, call Call, noRetry bool) (any, error)
 	return cmd.Val(), err
 }
 
-func (r *Runner) process(ctx context.Context, call Call, cmd Command) error {
+func (r *Runner) process(ctx context.Context, call Call, cmd *Command) error {
 	if call.Waits && r.Replicas > 0 {
 		return r.replicate(ctx, call.Key(), cmd)
 	}
@@ -123,8 +120,7 @@ func (r *Runner) process(ctx context.Context, call Call, cmd Command) error {
 // the first command failed, although the call may have been applied. It returns the call's reply and error, and the command's
 // error.
 func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply any, err, commandErr error) {
-	before := Command{redis.NewCmd(ctx, command...), true}
-	cmd := Command{redis.NewCmd(ctx, call.Args...), true}
+	before, cmd := newCommand(ctx, true, command), newCommand(ctx, true, call.Args)
 	if call.Waits && r.Replicas > 0 {
 		err = r.replicate(ctx, call.Key(), cmd, before)
 	} else {
@@ -135,7 +131,7 @@ func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply an
 		err = cmd.Err()
 	}
 	reply = cmd.Val()
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+	if isNoScript(err) {
 		reply, err = r.Once(ctx, call)
 	}
 	if !IsDone(err) {
@@ -147,9 +143,9 @@ func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply an
 // Atomic sends calls in one transaction, which go-redis does not retry, and returns their replies.
 func (r *Runner) Atomic(ctx context.Context, calls []Call) ([]any, error) {
 	pipe := r.Client.TxPipeline()
-	cmds := make([]Command, len(calls))
+	cmds := make([]*Command, len(calls))
 	for i, call := range calls {
-		cmds[i] = Command{redis.NewCmd(ctx, call.Eval()...), true}
+		cmds[i] = newCommand(ctx, true, call.Eval())
 		_ = pipe.Process(ctx, cmds[i])
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
@@ -174,14 +170,16 @@ func (r *Runner) Place(key string) string {
 
 // Command is a command of this library, which its hook passes through.
 type Command struct {
-	*redis.Cmd
+	redis.Cmd
 	noRetry bool // go-redis must not repeat it
 }
 
 // NewCommand returns a command that go-redis may retry.
-func NewCommand(ctx context.Context, args ...any) Command {
-	return Command{Cmd: redis.NewCmd(ctx, args...)}
+func NewCommand(ctx context.Context, args ...any) *Command { return newCommand(ctx, false, args) }
+
+func newCommand(ctx context.Context, noRetry bool, args []any) *Command {
+	return &Command{*redis.NewCmd(ctx, args...), noRetry}
 }
 
 // NoRetry is called by go-redis.
-func (c Command) NoRetry() bool { return c.noRetry }
+func (c *Command) NoRetry() bool { return c.noRetry }

@@ -33,6 +33,7 @@ func (p *Pool) New() *Session {
 	if !p.Disabled {
 		s.id = uuid.NewString()
 	}
+	s.idWord, s.lifeWord = s.id, s.life.Milliseconds()
 	return s
 }
 
@@ -45,7 +46,7 @@ func (p *Pool) Get() *Session {
 }
 
 // Operation returns an operation that runs the script on the keys. The caller appends up to room arguments.
-func (p *Pool) Operation(s *script.Script, keys []string, room int) Operation {
+func (p *Pool) Operation(s *script.Script, keys []any, room int) Operation {
 	call := script.NewCall(s, keys, sessionWords+room)
 	call.Waits = true
 	at := len(call.Args)
@@ -54,7 +55,7 @@ func (p *Pool) Operation(s *script.Script, keys []string, room int) Operation {
 }
 
 // Read returns an operation that changes nothing, or that may run twice.
-func (p *Pool) Read(s *script.Script, keys []string, args ...any) Operation {
+func (p *Pool) Read(s *script.Script, keys []any, args ...any) Operation {
 	call := script.NewCall(s, keys, len(args))
 	call.Args = append(call.Args, args...)
 	return Operation{pool: p, call: call}

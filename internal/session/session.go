@@ -38,6 +38,8 @@ type Session struct {
 	id   string        // empty: operations are not recorded, and lost replies are go-redis's to deal with
 	life time.Duration // of the record
 
+	idWord, lifeWord any // as arguments of scripts
+
 	number  int64     // of the operation in flight, or of the last one
 	expires time.Time // when the record of that operation may be gone, halved to be sure
 	op      Operation // it, until its outcome is known
@@ -144,7 +146,7 @@ func (s *Session) fenced(ctx context.Context, until time.Time, applied bool, ref
 
 // fence returns the call that fences the operation. Its reply is the recorded result, or nil.
 func (s *Session) fence() script.Call {
-	op := s.pool.Operation(resolveScript, []string{s.op.call.Key()}, 0)
+	op := s.pool.Operation(resolveScript, s.op.call.Keys()[:1], 0)
 	s.address(op)
 	return op.call
 }
@@ -162,7 +164,7 @@ func (s *Session) address(op Operation) {
 		words[0], words[1], words[2] = "", "", ""
 		return
 	}
-	words[0], words[1], words[2] = s.id, s.number, s.life.Milliseconds()
+	words[0], words[1], words[2] = s.idWord, s.number, s.lifeWord
 }
 
 // learn updates what is known of the outcome after an attempt.
@@ -200,7 +202,7 @@ func (s *Session) Forget() {
 	if s.id == "" {
 		return
 	}
-	op := s.pool.Operation(forgetScript, []string{s.pool.Key}, 0)
+	op := s.pool.Operation(forgetScript, []any{s.pool.Key}, 0)
 	s.address(op)
 	_, _ = s.pool.Runner.Once(context.Background(), op.call)
 }

@@ -1,0 +1,125 @@
+package oneslot
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+	"weak"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/session"
+)
+
+const (
+	// DefaultCapacity is the capacity if neither the Config nor the server sets one.
+	DefaultCapacity = 512
+	// MaxCapacity is the largest capacity. A larger shard would be the kind of big key that this library avoids.
+	MaxCapacity = 1 << 20
+	// minServerCapacity is the smallest capacity that is taken from the server.
+	minServerCapacity = 16
+)
+
+// capacity is the capacity of lists that a push creates. The lists of a client that ask the server for it share one.
+type capacity struct {
+	known atomic.Pointer[int64] // nil until the server has told
+}
+
+var (
+	defaultCapacity int64    = DefaultCapacity
+	asked           sync.Map // the capacity that the server of a client sets, by a weak pointer to the client
+)
+
+// capacityOf returns the capacity that the Config sets, or else that of its client.
+func capacityOf(config Config) *capacity {
+	if config.Capacity > 0 {
+		set, c := int64(config.Capacity), &capacity{}
+		c.known.Store(&set)
+		return c
+	}
+	switch rdb := config.Runner.Client.(type) {
+	case *redis.Client:
+		return askedFor(rdb)
+	case *redis.ClusterClient:
+		return askedFor(rdb)
+	case *redis.Ring:
+		return askedFor(rdb)
+	}
+	return &capacity{}
+}
+
+func askedFor[Client any](rdb *Client) *capacity {
+	key := weak.Make(rdb)
+	if c, ok := asked.Load(key); ok {
+		return c.(*capacity)
+	}
+	c, shared := asked.LoadOrStore(key, &capacity{})
+	if !shared {
+		runtime.AddCleanup(rdb, func(key weak.Pointer[Client]) { asked.Delete(key) }, key)
+	}
+	return c.(*capacity)
+}
+
+// word returns the capacity as an argument of a script.
+func (c *capacity) word() any {
+	if known := c.known.Load(); known != nil {
+		return known
+	}
+	return &defaultCapacity
+}
+
+// Prepare asks the server for the capacity of lists that a push creates, until it has answered once. It does not wait beyond the
+// deadline of ctx.
+func (l *List) Prepare(ctx context.Context) error {
+	if l.capacity.known.Load() != nil {
+		return nil
+	}
+	answer := make(chan error, 1)
+	go func() { answer <- l.askCapacity(ctx) }()
+	timer := time.NewTimer(time.Until(script.Deadline(ctx)))
+	defer timer.Stop()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return session.ErrNoAnswer
+	}
+}
+
+// askCapacity asks again while the server cannot serve, as script.Runner.Run does.
+func (l *List) askCapacity(ctx context.Context) error {
+	until := script.Deadline(ctx)
+	for attempt := 0; l.capacity.known.Load() == nil; attempt++ {
+		config, err := l.Client().ConfigGet(ctx, "list-max-*").Result()
+		switch {
+		case err == nil || script.IsForbidden(err):
+			set := capacityIn(config)
+			l.capacity.known.CompareAndSwap(nil, &set)
+		case !script.IsReply(err):
+			return err // the next push asks again
+		case !script.IsTransient(err):
+			return nil // a push creates a list of the default capacity, and the next one asks again
+		case time.Until(until) < script.Backoff(attempt) || script.Sleep(ctx, script.Backoff(attempt)) != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// capacityIn returns the capacity that the server's settings name, or the default. Such a setting suits a server's own nodes, which
+// may be tiny: as a shard, which is a key, they would cost more than their elements.
+func capacityIn(config map[string]string) int64 {
+	set := int64(DefaultCapacity)
+	for _, setting := range []string{"list-max-listpack-size", "list-max-ziplist-size", "list-max-ziplist-entries"} {
+		if n, err := strconv.ParseInt(config[setting], 10, 64); err == nil && n >= minServerCapacity && n <= MaxCapacity {
+			set = n
+		}
+	}
+	return set
+}
