@@ -48,6 +48,31 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestNetworkReport runs the short network section. It does not judge the figures, but that the delay is there.
+func TestNetworkReport(t *testing.T) {
+	requireRedis(t)
+	dir := t.TempDir()
+	data := filepath.Join(dir, "results.json")
+	if err := run(t.Context(), []string{"-short", "-runs", "1", "-only", "network", "-o", dir, "-data", data}); err != nil {
+		t.Fatal(err)
+	}
+	page := read(t, dir, "benchmarks.md")
+	for _, want := range []string{"### Loopback", "### Round trips of 0.25 ms", "### Round trips of 1 ms", "| LPop | 50 clients of 1 goroutine each |"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the report lacks %q", want)
+		}
+	}
+	stored, err := loadResults(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range stored.Network.Shared {
+		if r.P50 < r.RoundTrip {
+			t.Errorf("%s of %s took %v over a round trip of %v", r.Op, r.Client, r.P50, r.RoundTrip)
+		}
+	}
+}
+
 // TestPageIsUpToDate checks that docs/benchmarks.md is the report of the stored figures.
 func TestPageIsUpToDate(t *testing.T) {
 	dir := t.TempDir()

@@ -36,6 +36,7 @@ var sections = []struct {
 	measure func(*bench, context.Context) error
 }{
 	{"throughput", (*bench).throughput},
+	{"network", (*bench).network},
 	{"queue", (*bench).queue},
 	{"wakeup", (*bench).wakeup},
 	{"blocked", (*bench).blocked},

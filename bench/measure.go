@@ -25,12 +25,20 @@ var errEmpty = errors.New("the list is empty")
 
 // load calls do from that many goroutines for the duration d.
 func load(ctx context.Context, s *server, goroutines int, d time.Duration, do func(context.Context) error) (figures, error) {
+	return loadEach(ctx, s, goroutines, d, func(ctx context.Context, _ int) error { return do(ctx) })
+}
+
+// loadEach is load, with the number of the goroutine that calls.
+func loadEach(
+	ctx context.Context, s *server, goroutines int, d time.Duration, do func(ctx context.Context, goroutine int) error,
+) (figures, error) {
 	histograms := make([]histogram, goroutines)
 	var stop atomic.Bool
 	var failure atomic.Pointer[error]
-	worker := func(h *histogram) {
+	worker := func(i int) {
+		h := &histograms[i]
 		for begin := time.Now(); !stop.Load(); {
-			if err := do(ctx); err != nil {
+			if err := do(ctx, i); err != nil {
 				failure.CompareAndSwap(nil, &err)
 				stop.Store(true)
 				return
@@ -53,7 +61,7 @@ func load(ctx context.Context, s *server, goroutines int, d time.Duration, do fu
 	defer timer.Stop()
 	var workers sync.WaitGroup
 	for i := range histograms {
-		workers.Go(func() { worker(&histograms[i]) })
+		workers.Go(func() { worker(i) })
 	}
 	workers.Wait()
 	elapsed := time.Since(start)

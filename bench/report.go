@@ -50,6 +50,9 @@ func newReport(from results) *report {
 	if from.Throughput != nil {
 		r.throughput(from.Throughput)
 	}
+	if from.Network != nil {
+		r.network(from.Network)
+	}
 	if from.Queue != nil {
 		r.queue(from.Queue)
 	}
@@ -286,3 +289,5 @@ func factor(ratio float64) string {
 	}
 	return fmt.Sprintf("%.2f", ratio)
 }
+
+func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

@@ -19,14 +19,15 @@ type results struct {
 	Short    bool     `json:"short"`
 	Runs     int      `json:"runs"`
 
-	Throughput throughputs    `json:"throughput,omitempty"`
-	Queue      []clientResult `json:"queue,omitempty"` // ours first
-	Wakeup     *wakeupResult  `json:"wakeup,omitempty"`
-	Blocked    *blockedResult `json:"blocked,omitempty"`
-	Big        *bigResult     `json:"big,omitempty"`
-	Memory     *memoryResult  `json:"memory,omitempty"`
-	Length     *lengthResult  `json:"length,omitempty"`
-	Book       *bookResult    `json:"book,omitempty"`
+	Throughput throughputs     `json:"throughput,omitempty"`
+	Network    *networkResults `json:"network,omitempty"`
+	Queue      []clientResult  `json:"queue,omitempty"` // ours first
+	Wakeup     *wakeupResult   `json:"wakeup,omitempty"`
+	Blocked    *blockedResult  `json:"blocked,omitempty"`
+	Big        *bigResult      `json:"big,omitempty"`
+	Memory     *memoryResult   `json:"memory,omitempty"`
+	Length     *lengthResult   `json:"length,omitempty"`
+	Book       *bookResult     `json:"book,omitempty"`
 }
 
 // clientResult are the figures of one client.
