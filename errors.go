@@ -47,7 +47,8 @@ var (
 	// ErrOutcomeUnknown is returned by a push, an edit, a move, or a change of expiry or name that gave up before the server
 	// answered. The operation may have been applied, or may yet be. The library then makes sure that it can no longer be
 	// applied: in the background, if the server answers within thirty seconds, and after LPush or RPush, before anything else
-	// is pushed at that end through the same ShardedList.
+	// is pushed at that end through the same ShardedList. A transaction through the hook that also has commands on plain keys is
+	// not stopped: it may still be applied, as a whole.
 	ErrOutcomeUnknown = session.ErrOutcomeUnknown
 	// ErrNotReplicated is returned together with the result by an operation that was applied, if fewer replicas acknowledged it
 	// than WithReplicas asks for. A failover may undo the operation.

@@ -192,6 +192,67 @@ func TestATransactionIsNeverUndoneByParts(t *testing.T) {
 	})
 }
 
+// A transaction arrives when its caller has gone on. There are no records of what it does to plain keys, so it cannot be fenced: it is
+// carried out as a whole, and its caller has been told that it may be.
+func TestALateTransactionIsCarriedOutAsAWhole(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		prefix := "{" + uniqueName(t) + "}"
+		rdb, plain := server.Client(t), server.Client(t)
+		rdb.AddHook(NewHook(rdb, Match(prefix+"*"), WithCapacity(2)))
+		late := &lateTransaction{}
+		rdb.AddHook(late)
+		in, busy := openList(t, plain, prefix+"in", WithCapacity(2)), openList(t, plain, prefix+"busy", WithCapacity(2))
+		_, err := in.RPush(t.Context(), "job1", "job2", "job3")
+		require.NoError(t, err)
+		take := func(job string) error {
+			_, err := rdb.TxPipelined(t.Context(), func(pipe redis.Pipeliner) error {
+				pipe.LPop(t.Context(), prefix+"in")
+				pipe.RPush(t.Context(), prefix+"busy", job)
+				pipe.Incr(t.Context(), "counter"+prefix)
+				return nil
+			})
+			return err
+		}
+		assert.ErrorIs(t, take("job1"), ErrOutcomeUnknown)
+		require.NotEmpty(t, late.held, "the fault struck")
+		assert.Equal(t, []string{"job1", "job2", "job3"}, content(t, in))
+		require.NoError(t, take("job1"), "its operations have other records")
+
+		_, err = plain.TxPipelined(t.Context(), func(pipe redis.Pipeliner) error {
+			for _, args := range late.held {
+				pipe.Do(t.Context(), args...)
+			}
+			return nil
+		})
+		require.NoError(t, err)
+		assert.Equal(t, []string{"job3"}, content(t, in))
+		assert.Equal(t, []string{"job1", "job1"}, content(t, busy))
+		assert.Equal(t, "2", plain.Get(t.Context(), "counter"+prefix).Val())
+	})
+}
+
+// lateTransaction holds the first transaction, as a network may.
+type lateTransaction struct {
+	lostReplies
+	held [][]any
+}
+
+func (l *lateTransaction) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if !hasScripts(cmds) || l.held != nil {
+			return next(ctx, cmds)
+		}
+		for _, cmd := range cmds[1 : len(cmds)-1] {
+			l.held = append(l.held, slices.Clone(cmd.Args()))
+		}
+		for _, cmd := range cmds {
+			cmd.SetErr(io.EOF)
+		}
+		return io.EOF
+	}
+}
+
 // While the outcome of a transaction cannot be learned, all of it is unknown. Nothing of it is undone later, but what only took.
 func TestATransactionThatIsGivenUpIsUnknownAsAWhole(t *testing.T) {
 	t.Parallel()

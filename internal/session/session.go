@@ -118,7 +118,7 @@ func (s *Session) repeat(ctx context.Context, until time.Time) Outcome {
 // resolve fences the operation, so that copies of it have no effect from then on, and learns whether it was applied. If it was, its
 // record has the reply. If not, refusal is the error.
 func (s *Session) resolve(ctx context.Context, until time.Time, refusal error) Outcome {
-	fence := s.fence()
+	fence := s.inquiry(true)
 	for attempt := 0; ; attempt++ {
 		reply, err := s.pool.Runner.Once(ctx, fence)
 		if script.IsDone(err) {
@@ -144,10 +144,13 @@ func (s *Session) fenced(ctx context.Context, until time.Time, applied bool, ref
 	return outcome
 }
 
-// fence returns the call that fences the operation. Its reply is the recorded result, or nil.
-func (s *Session) fence() script.Call {
-	op := s.pool.Operation(resolveScript, s.op.call.Keys()[:1], 0)
+// inquiry returns the call whose reply is the recorded result of the operation, or nil. It fences the operation, or only asks.
+func (s *Session) inquiry(fence bool) script.Call {
+	op := s.pool.Operation(resolveScript, s.op.call.Keys()[:1], 1)
 	s.address(op)
+	if !fence {
+		op.Append("ask")
+	}
 	return op.call
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,7 +29,9 @@ type Transaction struct {
 }
 
 // End returns the result of each operation, given what came back and whether that says that the transaction was carried out, and
-// whether it was. If the reply of EXEC was lost, the outcome of all operations is resolved in one step, until the time is over: they are never resolved, or undone, by parts.
+// whether it was. If the reply of EXEC was lost, the outcome of all operations is resolved in one step, until the time is over: they
+// are never resolved, or undone, by parts. Other commands cannot be fenced. If there are any, and a copy of the transaction may be on
+// its way, it is only asked after, and its sessions are not used again: the copy has all of its effect or none.
 func (t Transaction) End(ctx context.Context, until time.Time, got []Result, executed bool) (results []Result, carriedOut bool) {
 	for i, r := range got {
 		if r.Err == redis.Nil {
@@ -41,16 +44,17 @@ func (t Transaction) End(ctx context.Context, until time.Time, got []Result, exe
 		}
 		return results, executed
 	}
-	applied, err := t.fence(ctx, until)
-	if err != nil {
-		t.Pending[0].op.pool.resolveLater(t.resolveLater)
+	mayCome := t.Others && slices.ContainsFunc(got, func(r Result) bool { return r.Err != nil && mayHaveActed(r.Err) })
+	applied, err := t.resolve(ctx, until, !mayCome)
+	carriedOut = slices.Contains(applied, true)
+	if err != nil || mayCome && !carriedOut {
+		if !t.Others {
+			t.Pending[0].op.pool.resolveLater(t.resolveLater)
+		}
 		for _, r := range got {
 			results = append(results, Result{Err: Lost(r.Err, false)})
 		}
 		return results, false
-	}
-	for _, is := range applied {
-		carriedOut = carriedOut || is
 	}
 	for i, p := range t.Pending {
 		if p.session != nil {
@@ -89,12 +93,12 @@ func (t Transaction) records() (recorded []Pending) {
 	return recorded
 }
 
-// fence fences all operations in one transaction, and returns which of them were applied.
-func (t Transaction) fence(ctx context.Context, until time.Time) (applied []bool, err error) {
+// resolve asks after all operations in one transaction, and fences them or not. It returns which of them were applied.
+func (t Transaction) resolve(ctx context.Context, until time.Time, fence bool) (applied []bool, err error) {
 	var calls []script.Call
 	for _, p := range t.records() {
 		p.session.unknown = true
-		calls = append(calls, p.session.fence())
+		calls = append(calls, p.session.inquiry(fence))
 	}
 	first := t.records()[0].session
 	var replies []any
@@ -117,14 +121,14 @@ func (t Transaction) fence(ctx context.Context, until time.Time) (applied []bool
 	return applied, nil
 }
 
-// resolveLater fences the transaction that its caller has given up. What it did stays, as a whole; only one that did nothing but
-// take elements is undone: they go back.
+// resolveLater fences the transaction, which has no other commands, that its caller has given up. What it did stays, as a whole; only
+// one that did nothing but take elements is undone: they go back.
 func (t Transaction) resolveLater(ctx context.Context, until time.Time) {
-	applied, err := t.fence(ctx, until)
+	applied, err := t.resolve(ctx, until, true)
 	if err != nil {
 		return
 	}
-	reclaim := !t.Others
+	reclaim := true
 	for _, p := range t.Pending {
 		reclaim = reclaim && (p.session == nil || p.op.Reclaimer != nil)
 	}

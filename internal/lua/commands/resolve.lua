@@ -3,7 +3,7 @@
 -- requires: shared/session
 --
 -- KEYS  1 meta
--- ARGV  1 to 3 see shared/session.lua
+-- ARGV  1 to 3 see shared/session.lua; 4 if the operation is only asked after: copies of it may have effect
 -- Reply the result if the operation has been done, or ! for an error; else nil
 -- Cost  O(1).
 --
@@ -20,6 +20,8 @@ elseif failure and (string.find(failure.err, 'TRYAGAIN', 1, true) or string.find
   return failure
 elseif failure then
   return '!' -- the result is an error
+elseif ARGV[4] then
+  return false
 end
 touch()
 save_error(FENCED)
