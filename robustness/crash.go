@@ -19,12 +19,17 @@ const filled = 100_000 // elements to pop
 // crash runs workers that push to one list and pop from another, makes a replica that lags behind its master take over, and checks
 // that only the end of the history was undone.
 func (sc *scenario) crash() {
-	pushes := fmt.Sprintf("%s:pushes:%d", tag, sc.row.Faults)
-	pops := fmt.Sprintf("%s:pops:%d", tag, sc.row.Faults)
-	sc.note(sc.fill(pops))
+	spec := queueSpec{
+		Push: fmt.Sprintf("%s:pushes:%d", tag, sc.row.Faults), Pop: fmt.Sprintf("%s:pops:%d", tag, sc.row.Faults),
+		Capacity: 5, Seed: sc.seed, Steady: true, Most: maxBurst, Clients: sc.clients,
+	}
+	pushes, pops := spec.lists(spec.Push), spec.lists(spec.Pop)
+	for _, list := range pops[:min(2, len(pops))] {
+		sc.note(sc.fill(list))
+	}
 	ledger := newLedger()
 	ledger.Complete = true
-	everyone := sc.startWorkers(ledger, queueSpec{Push: pushes, Pop: pops, Capacity: 5, Seed: sc.seed, Steady: true, Most: maxBurst})
+	everyone := sc.startWorkers(ledger, spec)
 	defer sc.dismiss()
 	sc.await(ledger, 300, 300)
 	sc.note(sc.try(func() {
@@ -53,10 +58,15 @@ func (sc *scenario) crash() {
 	sc.row.Operations += ledger.operations
 	_, popped := ledger.Counts()
 	sc.row.Elements += int64(popped)
-	sc.judgeUndone("pushes", ledger.UndonePushes(sc.read(sc.open(pushes))))
-	sc.judgeUndone("pops", ledger.UndonePops(filled, sc.read(sc.open(pops))))
-	sc.check(sc.open(pushes))
-	sc.check(sc.open(pops))
+	content, left := sc.read(sc.open(pushes[0])), sc.read(sc.open(pops[0]))
+	sc.judgeUndone("pushes", ledger.UndonePushes(content))
+	sc.judgeUndone("pops", ledger.UndonePops(filled, left))
+	if sc.clients == transactions {
+		sc.judgeHalves(spec, content, left)
+	}
+	sc.judgeAcknowledged(ledger)
+	sc.check(sc.open(pushes[0]))
+	sc.check(sc.open(pops[0]))
 	sc.note(sc.retry(sc.empty))
 }
 

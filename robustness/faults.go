@@ -108,6 +108,14 @@ func (f fault) needsProxy() bool {
 	return f.network != redistest.Faults{} || f.hasStrike("partition")
 }
 
+// clients returns how clients call under the fault. Pipelines and transactions do not wait for replicas.
+func (f fault) clients() []string {
+	if f.waits {
+		return allClients[:1]
+	}
+	return allClients
+}
+
 func (f fault) hasStrike(name string) bool {
 	return slices.ContainsFunc(f.strikes, func(s strike) bool { return s.name == name })
 }

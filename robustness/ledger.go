@@ -23,14 +23,20 @@ type queueLedger struct {
 	long                []interval // waits to be explained
 	hiccups             []interval // that may explain them
 	excused             int64      // elements that killed processes may have taken along
+	pushes, refused     int64      // calls; refused are those that were not acknowledged
 	unexpected          string
+	half                string // a transaction whose parts disagree
+
+	out     map[int][]byte  // by producer: the bits of the elements that came out, of those that set bits; nil if none does
+	unknown map[string]bool // marks of transactions that may have taken an element
+	takers  int64           // those that have
 }
 
 type interval struct{ from, to int64 }
 
 func newLedger() *queueLedger {
-	l := &queueLedger{taking: map[int]int{}}
-	l.Unreported = maxBulk
+	l := &queueLedger{taking: map[int]int{}, unknown: map[string]bool{}}
+	l.Unreported = maxPipeline * maxBulk
 	l.Waited = func(from, to int64) {
 		l.longestWait = max(l.longestWait, to-from)
 		if to-from > int64(lostWakeUp) {
@@ -50,6 +56,10 @@ func (l *queueLedger) hear(line []byte) (ended bool) {
 	switch what := words[0][0]; what {
 	case '+', '~', '?', '!':
 		l.operations++
+		l.pushes++
+		if fates[what] != ledger.Done {
+			l.refused++
+		}
 		n := numbers(words[1:])
 		l.Push(ledger.Pushed{
 			Producer: int(n[0]), First: int(n[1]), Count: int(n[2]), Fate: fates[what], At: n[3], Length: n[4], Replicated: what == '+',
@@ -68,6 +78,11 @@ func (l *queueLedger) hear(line []byte) (ended bool) {
 		l.taking[int(n[0])] = int(n[1])
 	case 'g':
 		l.givenUp = true
+	case 't':
+		n := numbers(words[1:])
+		l.unknown[ledger.Name(int(n[0]), int(n[1]))] = true
+	case 'p':
+		l.half = string(line)
 	case 'x':
 		l.unexpected = string(line)
 	case 'h':
@@ -93,6 +108,27 @@ func (l *queueLedger) popRun(run []byte, p ledger.Popped) {
 		p.Count, _ = strconv.Atoi(string(times))
 	}
 	l.Pop(p)
+	l.cameOut(p.Producer, p.First, p.Count)
+}
+
+// cameOut notes which elements came out, to compare them with the bits that their transactions have set.
+func (l *queueLedger) cameOut(producer, first, count int) {
+	for number := first; number < first+count; number++ {
+		if len(l.unknown) > 0 && l.unknown[ledger.Name(producer, number)] {
+			l.takers++
+		}
+		if l.out != nil && setsBits(producer) {
+			setBit(l.out, producer, number)
+		}
+	}
+}
+
+// setBit sets a bit as Redis does.
+func setBit(bits map[int][]byte, producer, number int) {
+	for len(bits[producer]) <= number/8 {
+		bits[producer] = append(bits[producer], 0)
+	}
+	bits[producer][number/8] |= 0x80 >> (number % 8)
 }
 
 // unexplained returns a wait that is longer than allowed, and the longest time for which the machine stalled a worker during it. It
@@ -136,13 +172,18 @@ func (l *queueLedger) close(sc *scenario, read func() []string) ledger.Tally {
 			delete(missing, value)
 		}
 		l.mu.Lock()
-		enough := int64(len(missing)) <= l.excused || !l.givenUp
+		enough := int64(len(missing)) <= l.excused+l.takers || !l.givenUp
 		l.mu.Unlock()
 		if enough || time.Now().After(deadline) || sc.ctx.Err() != nil {
 			break
 		}
 	}
 	l.PopValues(ledger.Rest, rest...)
+	for _, value := range rest {
+		if producer, number, ok := ledger.Parse(value); ok {
+			l.cameOut(producer, number, 1)
+		}
+	}
 	return l.Tally()
 }
 

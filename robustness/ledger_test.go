@@ -111,11 +111,11 @@ func TestAHiccupExplainsALongWait(t *testing.T) {
 
 func TestResultsOfEarlierRunsFillIn(t *testing.T) {
 	out := t.TempDir()
-	require.NoError(t, row{Fault: "none", Server: "cluster", Rounds: 1}.save(out))
-	require.NoError(t, row{Fault: "none", Server: "redis", Rounds: 2}.save(out))
+	require.NoError(t, row{Fault: "none", Server: "cluster", Clients: methods, Rounds: 1}.save(out))
+	require.NoError(t, row{Fault: "none", Server: "redis", Clients: methods, Rounds: 2}.save(out))
 	earlier, err := earlierRows(out)
 	require.NoError(t, err)
-	rows := join([]row{{Fault: "cut", Server: "redis", Rounds: 3}, {Fault: "none", Server: "redis", Rounds: 4}}, earlier)
+	rows := join([]row{{Fault: "cut", Server: "redis", Clients: methods, Rounds: 3}, {Fault: "none", Server: "redis", Clients: methods, Rounds: 4}}, earlier)
 	require.Len(t, rows, 3)
 	for i, rounds := range []int64{4, 1, 3} {
 		assert.Equal(t, rounds, rows[i].Rounds)
@@ -131,12 +131,12 @@ func TestAnInterruptedRunWritesWhatItSaw(t *testing.T) {
 	assert.Zero(t, violations)
 	text, err := os.ReadFile(document)
 	require.NoError(t, err)
-	assert.Contains(t, string(text), "| none | redis |")
+	assert.Contains(t, string(text), "| none | redis | methods |")
 }
 
 // A short run of the whole keeps all promises.
 func TestAShortRun(t *testing.T) {
-	violations, err := run(t.Context(), []string{"-duration", "4s", "-parallel", "3", "-faults", "none,cut,kill", "-servers", "redis", "-out", t.TempDir()})
+	violations, err := run(t.Context(), []string{"-duration", "8s", "-parallel", "3", "-faults", "cut,kill", "-servers", "redis", "-out", t.TempDir()})
 	require.NoError(t, err)
 	assert.Zero(t, violations)
 }

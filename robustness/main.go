@@ -57,6 +57,7 @@ type settings struct {
 	duration, each  time.Duration
 	parallel        int
 	faults, servers string
+	clients         string
 	seed            uint64
 	out, document   string
 	join            bool
@@ -66,18 +67,19 @@ func run(ctx context.Context, args []string) (violations int, err error) {
 	var s settings
 	flags := flag.NewFlagSet("robustness", flag.ContinueOnError)
 	flags.DurationVar(&s.duration, "duration", 2*time.Minute, "how long the whole run takes, without starting servers and checking; divided evenly among the scenarios")
-	flags.DurationVar(&s.each, "each", 0, "how long to try each fault, divided evenly among its servers; replaces -duration")
+	flags.DurationVar(&s.each, "each", 0, "how long to try each fault with each kind of clients, divided evenly among its servers; replaces -duration")
 	flags.IntVar(&s.parallel, "parallel", 1, "how many scenarios run at a time, each with its own servers and processes")
 	flags.StringVar(&s.faults, "faults", "all", "the `faults` to try: "+names())
 	flags.StringVar(&s.servers, "servers", "all", "the `servers` to try them on: "+kindNames())
+	flags.StringVar(&s.clients, "clients", "all", "how the `clients` call: "+strings.Join(allClients, ","))
 	flags.Uint64Var(&s.seed, "seed", 1, "the seed of the schedule and of the calls")
 	flags.StringVar(&s.out, "out", "out", "the `directory` for results, and for histories that break a promise")
 	flags.StringVar(&s.document, "o", "", "the Markdown `file` to write, such as ../docs/reliability.md; an interrupted run writes what it has")
-	flags.BoolVar(&s.join, "join", false, "also write the results in -out of scenarios that this run does not try")
+	flags.BoolVar(&s.join, "join", false, "also write the results of scenarios that this run does not try, from -out or else from the file of -o")
 	if err := flags.Parse(args); err != nil {
 		return 0, err
 	}
-	scenarios, err := selectScenarios(s.faults, s.servers)
+	scenarios, err := selectScenarios(s.faults, s.servers, s.clients)
 	if err != nil {
 		return 0, err
 	}
@@ -93,28 +95,30 @@ func run(ctx context.Context, args []string) (violations int, err error) {
 		return violations, err
 	}
 	if s.join {
-		earlier, failure := earlierRows(s.out)
-		rows, err = join(rows, earlier), errors.Join(err, failure)
+		saved, failure1 := earlierRows(s.out)
+		written, _ := os.ReadFile(s.document) // there may be none
+		onPage, failure2 := parseRows(string(written))
+		rows, err = join(rows, append(saved, onPage...)), errors.Join(err, failure1, failure2)
 	}
 	return violations, errors.Join(err, os.WriteFile(s.document, page(rows, s.command(), machine()), 0o644))
 }
 
 // prepare gives each scenario its seed and its time.
 func (s *settings) prepare(scenarios []*scenario) {
-	servers := map[string]int{}
+	servers := map[[2]string]int{}
 	for _, sc := range scenarios {
-		servers[sc.fault.name]++
+		servers[[2]string{sc.fault.name, sc.clients}]++
 	}
 	for _, sc := range scenarios {
-		sc.seed, sc.out = mix(s.seed, sc.fault.name, string(sc.kind)), s.out
+		sc.seed, sc.out = mix(s.seed, sc.fault.name, string(sc.kind), sc.clients), s.out
 		span := s.duration * time.Duration(s.parallel) / time.Duration(len(scenarios))
 		if s.each > 0 {
-			span = s.each / time.Duration(servers[sc.fault.name])
+			span = s.each / time.Duration(servers[[2]string{sc.fault.name, sc.clients}])
 		}
 		sc.span = max(span.Round(time.Second), time.Second)
 		sc.row = row{
-			Fault: sc.fault.name, Server: string(sc.kind),
-			Command: fmt.Sprintf("go run . -faults %s -servers '%s' -seed %d -each %v", sc.fault.name, sc.kind, s.seed, sc.span),
+			Fault: sc.fault.name, Server: string(sc.kind), Clients: sc.clients,
+			Command: fmt.Sprintf("go run . -faults %s -servers '%s' -clients %s -seed %d -each %v", sc.fault.name, sc.kind, sc.clients, s.seed, sc.span),
 		}
 	}
 }
@@ -134,8 +138,8 @@ func (s *settings) runAll(ctx context.Context, scenarios []*scenario) (rows []ro
 			mu.Lock()
 			defer mu.Unlock()
 			if failure != nil {
-				err = errors.Join(err, fmt.Errorf("%s on %s: %w", sc.fault.name, sc.kind, failure))
-				fmt.Printf("\nFAILED: %s on %s: %v\n\n", sc.fault.name, sc.kind, failure)
+				err = errors.Join(err, fmt.Errorf("%s on %s by %s: %w", sc.fault.name, sc.kind, sc.clients, failure))
+				fmt.Printf("\nFAILED: %s on %s by %s: %v\n\n", sc.fault.name, sc.kind, sc.clients, failure)
 				return nil
 			}
 			fmt.Println(r.line())
@@ -170,7 +174,7 @@ func (s *settings) command() string {
 	if s.join {
 		length += " -join"
 	}
-	return fmt.Sprintf("go run . %s -parallel %d -faults %s -servers '%s' -seed %d -o ../docs/reliability.md", length, s.parallel, s.faults, s.servers, s.seed)
+	return fmt.Sprintf("go run . %s -parallel %d -faults %s -servers '%s' -clients %s -seed %d -o ../docs/reliability.md", length, s.parallel, s.faults, s.servers, s.clients, s.seed)
 }
 
 // mix returns a seed for each scenario, so that one can be repeated without the others.
@@ -180,8 +184,8 @@ func mix(seed uint64, words ...string) uint64 {
 	return h.Sum64()
 }
 
-func selectScenarios(only, servers string) (scenarios []*scenario, err error) {
-	wanted, on := strings.Split(only, ","), strings.Split(servers, ",")
+func selectScenarios(only, servers, clients string) (scenarios []*scenario, err error) {
+	wanted, on, by := strings.Split(only, ","), strings.Split(servers, ","), strings.Split(clients, ",")
 	for _, f := range faults {
 		if !slices.Contains(wanted, f.name) && only != "all" {
 			continue
@@ -196,11 +200,15 @@ func selectScenarios(only, servers string) (scenarios []*scenario, err error) {
 			}
 		}
 		for _, kind := range kinds {
-			scenarios = append(scenarios, &scenario{fault: f, kind: kind})
+			for _, how := range f.clients() {
+				if clients == "all" || slices.Contains(by, how) {
+					scenarios = append(scenarios, &scenario{fault: f, kind: kind, clients: how})
+				}
+			}
 		}
 	}
 	if len(scenarios) == 0 {
-		return nil, fmt.Errorf("no fault of %q on a server of %q; there are %s on %s", only, servers, names(), kindNames())
+		return nil, fmt.Errorf("no fault of %q on a server of %q by clients of %q; there are %s on %s by %s", only, servers, clients, names(), kindNames(), strings.Join(allClients, ","))
 	}
 	return scenarios, nil
 }

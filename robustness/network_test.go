@@ -76,7 +76,7 @@ func TestACutPartsTwoSides(t *testing.T) {
 // A short run keeps all promises, and the failover undoes what a master that is cut off has done.
 func TestAMasterThatIsCutOffIsReplaced(t *testing.T) {
 	needNetworks(t)
-	scenarios, err := selectScenarios("minority", "all")
+	scenarios, err := selectScenarios("minority", "all", methods)
 	require.NoError(t, err)
 	sc := scenarios[0]
 	sc.seed, sc.span, sc.out = 1, time.Second, t.TempDir()

@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist"
-	"github.com/shardedlist/shardedlist/internal/ledger"
 )
 
 // A queueSpec is a long run of producers at the right end of a list and consumers at the left end of a list, usually the same one.
@@ -26,6 +25,7 @@ type queueSpec struct {
 	Cancel    bool   `json:"cancel"`
 	Most      int    `json:"most"`     // elements of one call
 	Blocking  bool   `json:"blocking"` // all consumers block at all times
+	Clients   string `json:"clients"`
 }
 
 // Lines of a queue; appendRuns writes elements:
@@ -37,6 +37,8 @@ type queueSpec struct {
 //	- consumer start end blocking elements popped; = if not on all replicas
 //	b consumer count                       a pop of up to count elements starts; 0: it brought none
 //	g consumer                             a pop is abandoned
+//	t producer number                      a transaction took an element unless it was not carried out, which its mark tells
+//	p text                                 the parts of a transaction disagree
 //	x text                                 an error that no fault explains
 //	h start end                            the machine stalled this process
 //	.                                      the end
@@ -50,21 +52,31 @@ const (
 // queue runs the worker's producers and consumers. The consumers continue until the list stays empty after the producers have
 // stopped.
 func (w *worker) queue(spec queueSpec) {
-	pushes, pops := w.list(spec.Push, spec.Capacity), w.list(spec.Pop, spec.Capacity)
+	produce, consume := w.clients(spec)
 	var producers, consumers, others sync.WaitGroup
 	ended := make(chan struct{})
 	others.Go(func() { w.watchHiccups(ended) })
 	for _, p := range spec.Producers {
-		producers.Go(func() { w.produce(pushes, spec, p) })
+		producers.Go(func() { produce(p) })
 	}
 	for _, c := range spec.Consumers {
-		consumers.Go(func() { w.consume(pops, spec, c) })
+		consumers.Go(func() { consume(c) })
 	}
 	producers.Wait()
 	consumers.Wait()
 	close(ended)
 	others.Wait()
 	w.say([]byte("."))
+}
+
+// clients returns what producers and consumers do.
+func (w *worker) clients(spec queueSpec) (produce, consume func(number int)) {
+	if spec.Clients != methods {
+		h := w.hooked(spec)
+		return h.produce, h.consume
+	}
+	pushes, pops := w.list(spec.Push, spec.Capacity), w.list(spec.Pop, spec.Capacity)
+	return func(p int) { w.produce(pushes, spec, p) }, func(c int) { w.consume(pops, spec, c) }
 }
 
 func (w *worker) stopped() bool {
@@ -80,43 +92,12 @@ func (w *worker) stopped() bool {
 func (w *worker) produce(list deque, spec queueSpec, producer int) {
 	random := rand.New(rand.NewPCG(spec.Seed, uint64(producer)))
 	for next, burst := 0, 0; !w.stopped(); burst-- {
-		if burst <= 0 {
-			burst = 1 + random.IntN(40)*random.IntN(2)
-			time.Sleep(time.Duration(random.IntN(2500)) * time.Microsecond)
-		}
-		count := 1
-		switch {
-		case spec.Blocking:
-			burst, count = 0, several(random, spec.Most)
-			time.Sleep(time.Duration(random.IntN(15)) * time.Millisecond)
-		case trickle():
-			burst = 0
-			time.Sleep(time.Duration(random.IntN(15)) * time.Millisecond)
-		case !spec.Steady:
-			count = several(random, spec.Most)
-		}
-		values := make([]any, count)
-		for i := range values {
-			values[i] = ledger.Name(producer, next+i)
-		}
+		burst = spec.pause(random, burst)
+		count := spec.count(random)
 		ctx, cancel := spec.context(random)
-		length, err := list.RPush(ctx, values...)
+		length, err := list.RPush(ctx, values(producer, next, count)...)
 		cancel()
-		what := byte('+')
-		switch {
-		case err == nil:
-		case isDone(err):
-			what = '~'
-		case errors.Is(err, shardedlist.ErrOutcomeUnknown):
-			what = '?'
-		default:
-			what = '!'
-			if isUnexpected(err) {
-				w.say([]byte("x push: " + err.Error()))
-			}
-			time.Sleep(time.Millisecond)
-		}
-		w.say(fmt.Appendf(nil, "%c %d %d %d %d %d", what, producer, next, count, now(), length))
+		w.pushed(producer, next, count, err, length)
 		next += count
 		if spec.Steady {
 			time.Sleep(time.Millisecond)
@@ -126,6 +107,66 @@ func (w *worker) produce(list deque, spec queueSpec, producer int) {
 			time.Sleep(5 * time.Millisecond)
 			length, _ = list.LLen(context.Background()) // 0 if it fails
 		}
+	}
+}
+
+// pause waits between bursts of calls, so that consumers drain the list and block, and returns how many calls are left in the burst.
+func (s queueSpec) pause(random *rand.Rand, left int) int {
+	if left <= 0 {
+		left = 1 + random.IntN(40)*random.IntN(2)
+		time.Sleep(time.Duration(random.IntN(2500)) * time.Microsecond)
+	}
+	if s.Blocking || trickle() {
+		left = 0
+		time.Sleep(time.Duration(random.IntN(15)) * time.Millisecond)
+	}
+	return left
+}
+
+// count draws how many elements a command moves.
+func (s queueSpec) count(random *rand.Rand) int {
+	if s.Steady || !s.Blocking && trickle() {
+		return 1
+	}
+	return several(random, s.Most)
+}
+
+// pushed reports a push.
+func (w *worker) pushed(producer, first, count int, err error, length int64) {
+	w.say(w.push(producer, first, count, err, length))
+}
+
+// push returns the line for a push, and reports an error that no fault explains.
+func (w *worker) push(producer, first, count int, err error, length int64) []byte {
+	what := byte('+')
+	switch {
+	case err == nil:
+	case isDone(err):
+		what = '~'
+	case errors.Is(err, shardedlist.ErrOutcomeUnknown):
+		what = '?'
+	default:
+		what = '!'
+		if isUnexpected(err) {
+			w.say([]byte("x push: " + err.Error()))
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return fmt.Appendf(nil, "%c %d %d %d %d %d", what, producer, first, count, now(), length)
+}
+
+// popFailed reports a pop without an element.
+func (w *worker) popFailed(consumer int, err error) {
+	switch {
+	case err == redis.Nil:
+		time.Sleep(100 * time.Microsecond)
+	case isUnexpected(err):
+		w.say([]byte("x pop: " + err.Error()))
+		time.Sleep(time.Millisecond)
+	case !isReply(err) || errors.Is(err, shardedlist.ErrOutcomeUnknown):
+		w.say(fmt.Appendf(nil, "g %d", consumer))
+	default:
+		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -170,21 +211,15 @@ func (w *worker) consume(list deque, spec queueSpec, consumer int) {
 			empty = 0
 		case isDone(err):
 			what, empty = '=', 0
-		case err == redis.Nil:
+		default:
 			switch {
-			case stopped && blocking:
+			case err != redis.Nil || !stopped:
+			case blocking:
 				empty = 3
-			case stopped:
+			default:
 				empty++
 			}
-			time.Sleep(100 * time.Microsecond)
-		case isUnexpected(err):
-			w.say([]byte("x pop: " + err.Error()))
-			time.Sleep(time.Millisecond)
-		case !isReply(err):
-			w.say(fmt.Appendf(nil, "g %d", consumer))
-		default:
-			time.Sleep(time.Millisecond)
+			w.popFailed(consumer, err)
 		}
 		switch {
 		case len(values) > 0:

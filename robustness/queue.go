@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -15,10 +16,14 @@ const (
 func (sc *scenario) queue(ctx context.Context, nemesis func()) {
 	ledger := newLedger()
 	spec := queueSpec{
-		Push: tag + ":queue", Pop: tag + ":queue", Capacity: 5, Seed: sc.seed, Cancel: sc.fault.cancel, Most: maxBulk, Blocking: sc.only == "blocking queue",
+		Push: tag + ":queue", Pop: tag + ":queue", Capacity: 5, Seed: sc.seed, Cancel: sc.fault.cancel, Most: maxBulk,
+		Blocking: sc.only == "blocking queue", Clients: sc.clients,
 	}
 	if sc.fault.hasStrike("kill a client") || spec.Blocking {
 		spec.Most = maxBurst // elements that a killed client was popping are excused; few, so that they do not hide a loss
+	}
+	if sc.clients == transactions {
+		ledger.out = map[int][]byte{}
 	}
 	everyone := sc.startWorkers(ledger, spec)
 	var striking sync.WaitGroup
@@ -28,15 +33,17 @@ func (sc *scenario) queue(ctx context.Context, nemesis func()) {
 	if !sc.endQueue(everyone) {
 		return
 	}
-	list := sc.open(spec.Pop)
-	tally := ledger.close(sc, func() []string { return sc.read(list) })
-	sc.check(list)
+	ends := sc.openAll(spec)
+	tally := ledger.close(sc, ends.read)
+	ends.check()
+	ends.judge(ledger)
+	sc.judgeAcknowledged(ledger)
 
 	sc.row.Operations += ledger.operations
 	sc.row.Elements += int64(tally.Popped)
 	sc.row.Doubled, sc.row.Disordered = int64(tally.Doubled+tally.Invented), int64(tally.Misplaced)
 	sc.row.Lost = int64(tally.Lost)
-	if sc.row.Lost <= ledger.excused {
+	if excused := ledger.excused + ledger.takers; sc.row.Lost <= excused {
 		sc.row.Lost, sc.row.Excused = 0, sc.row.Lost
 	}
 	sc.row.LongestWait, sc.row.Hiccup = time.Duration(ledger.longestWait), time.Duration(ledger.hiccup)
@@ -49,12 +56,22 @@ func (sc *scenario) queue(ctx context.Context, nemesis func()) {
 	sc.watch(sc.ctx, ledger)
 }
 
+// judgeAcknowledged makes sure that the clients have done something: what fails is neither lost nor doubled.
+func (sc *scenario) judgeAcknowledged(ledger *queueLedger) {
+	if sc.quit.Err() == nil && ledger.refused*2 > ledger.pushes {
+		sc.violate("most pushes failed: %d of %d", ledger.refused, ledger.pushes)
+	}
+}
+
 // watch checks what it can while a queue runs, until ctx ends. If ctx is the scenario's own, it returns when no wait is left to judge.
 func (sc *scenario) watch(ctx context.Context, ledger *queueLedger) {
 	for sc.ctx.Err() == nil {
 		ledger.mu.Lock()
-		unexpected := ledger.unexpected
+		unexpected, half := ledger.unexpected, ledger.half
 		ledger.mu.Unlock()
+		if half != "" {
+			sc.tear("%s", half)
+		}
 		if unexpected != "" {
 			sc.violate("an error that no fault explains: %s", unexpected)
 		}
@@ -86,18 +103,18 @@ type staff struct {
 // startWorkers starts the workers of a queue, each with its own producers and consumers.
 func (sc *scenario) startWorkers(ledger *queueLedger, spec queueSpec) *staff {
 	s := &staff{working: map[*process][]int{}, finished: make(chan struct{})}
-	number := 1 // 0 is the producer that fills a list
+	sc.numbers = 1 // 0 is the producer that fills a list
 	engage := func(p *process) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		own := spec
 		for range producersPerWorker {
-			own.Producers = append(own.Producers, number)
-			number++
+			own.Producers = append(own.Producers, sc.numbers)
+			sc.numbers++
 		}
 		for range consumersPerWorker {
-			own.Consumers = append(own.Consumers, number)
-			number++
+			own.Consumers = append(own.Consumers, sc.numbers)
+			sc.numbers++
 		}
 		s.working[p] = own.Consumers
 		p.send(order{Queue: &own})
@@ -119,6 +136,9 @@ func (sc *scenario) startWorkers(ledger *queueLedger, spec queueSpec) *staff {
 		s.mu.Lock()
 		consumers, killed := s.working[p]
 		s.mu.Unlock()
+		if killed && !sc.fault.hasStrike("kill a client") {
+			sc.note(errors.New("a worker has ended by itself"))
+		}
 		if killed {
 			ledger.excuse(consumers)
 			leave(p)

@@ -12,12 +12,12 @@ import (
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
-var heading = fmt.Sprintf("%-10s %-18s %7s %9s %7s %6s %6s %7s %10s %6s %6s %6s %6s %10s", "fault", "server", "time", "calls", "rounds", "gaveup",
-	"undec.", "faults", "elements", "lost", "doubl.", "order", "excus.", "wait")
+var heading = fmt.Sprintf("%-10s %-18s %-12s %7s %9s %7s %6s %6s %7s %10s %6s %6s %6s %6s %6s %10s", "fault", "server", "clients", "time", "calls", "rounds", "gaveup",
+	"undec.", "faults", "elements", "lost", "doubl.", "order", "half", "excus.", "wait")
 
 func (r row) line() string {
-	return fmt.Sprintf("%-10s %-18s %7v %9d %7d %6d %6d %7d %10d %6d %6d %6d %6d %10s", r.Fault, r.Server, r.Time.Round(time.Second), r.Operations, r.Rounds, r.ByConservation,
-		r.Undecided, r.Faults, r.Elements, r.Lost, r.Doubled, r.Disordered, r.Excused, r.wait(time.Millisecond))
+	return fmt.Sprintf("%-10s %-18s %-12s %7v %9d %7d %6d %6d %7d %10d %6d %6d %6d %6d %6d %10s", r.Fault, r.Server, r.Clients, r.Time.Round(time.Second), r.Operations, r.Rounds, r.ByConservation,
+		r.Undecided, r.Faults, r.Elements, r.Lost, r.Doubled, r.Disordered, r.HalfDone, r.Excused, r.wait(time.Millisecond))
 }
 
 // wait is the longest wait, or a dash where none was measured.
@@ -58,15 +58,23 @@ records every call with its start and end on the machine's monotonic clock.
   any time after its start, or never.
 - *By conservation* are rounds in which a caller abandoned a pop that the server had received. They are checked for lost,
   duplicated and invented elements only. *Undecided* are rounds that Porcupine could not decide in time.
+- Clients call *methods* of a ShardedList, or *pipelines* or *transactions* of a client with the hook. There are rounds with methods
+  only; the others have a queue all the time. Go-redis repeats nothing by itself for a third of them.
+- A *pipeline* has up to four commands on two lists, each with a result of its own.
+- A *transaction* pushes the same elements to two lists, or takes one from each and pushes a mark to a third. Half of them also set a
+  bit in a plain key for each element. It is *half done* if its results disagree, if the two lists ever differ, or if the bits are not
+  those of the elements that were pushed.
 - A *queue* runs for the second half of the time: six producers at one end and nine consumers at the other, with calls that move one
   element, a few, or up to a thousand (seven where clients are killed). Each element must come out once, or be in the list at the end,
   and the elements of each producer must come out in order.
 - *Calls* are all calls of rounds, and those of queues that moved elements. *Elements* are those that came out of queues.
 - *Faults* are events such as a restart, broken connections, and in cancel the contexts with a deadline of up to 5 ms.
-- *Excused* are elements that a killed client was popping, and operations that a failover undid.
+- *Excused* are elements that a killed client was popping or that a transaction took whose outcome its caller did not learn, and
+  operations that a failover undid.
 - *Longest wait* is the longest time for which a consumer was blocked while the list had the element that it then got; – is not
   measured.
 - *Time* includes the checks at the end. Several rows may have run at the same time (-parallel).
+- Each fault must have struck, and most pushes of a queue must have been acknowledged.
 - crash, replicas, split and minority have no rounds, and their waits are not measured. In links, split and minority each node of the
   cluster has its own network namespace. Packets between the two sides vanish; each client process is on one side.
 - In clocks each client process has a standard library whose time.Now is ahead or behind, and replicated servers run under
@@ -79,7 +87,7 @@ This page is written by
 
     cd robustness && %s
 
-With -join, rows that a run does not try come from earlier runs; ` + "`-each 10m -parallel 4 -faults all -seed 1`" + ` tries all.
+With -join, rows that a run does not try come from earlier runs, whose results are in -out or on the page; ` + "`-each 10m -parallel 4 -faults all -clients all -seed 1`" + ` tries all.
 The seed repeats the faults and the pauses between them, which request or reply of which connection breaks, and what each client
 calls until a result differs. It does not repeat how the machine interleaves the calls, so histories differ from run to run.
 These commands, in ` + "`robustness/`" + `, repeat one row each, alone on the machine:
@@ -100,18 +108,18 @@ func page(rows []row, command, machine string) []byte {
 	}
 	b.WriteString(limits)
 	b.WriteString("\n## Results\n\n")
-	b.WriteString("| fault | server | time | calls | rounds | by conservation | undecided | faults | elements | lost | duplicated | out of order | excused | longest wait |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| fault | server | clients | time | calls | rounds | by conservation | undecided | faults | elements | lost | duplicated | out of order | half done | excused | longest wait |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	broken := ""
 	for _, r := range rows {
 		order := fmt.Sprint(r.Disordered)
 		if !r.promisesOrder() {
 			order += " (not promised)"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %v | %d | %d | %d | %d | %d | %d | %d | %d | %s | %d | %s |\n", r.Fault, r.Server, r.Time.Round(time.Second), r.Operations, r.Rounds, r.ByConservation,
-			r.Undecided, r.Faults, r.Elements, r.Lost, r.Doubled, order, r.Excused, r.wait(100*time.Microsecond))
+		fmt.Fprintf(&b, "| %s | %s | %s | %v | %d | %d | %d | %d | %d | %d | %d | %d | %s | %d | %d | %s |\n", r.Fault, r.Server, r.Clients, r.Time.Round(time.Second), r.Operations, r.Rounds, r.ByConservation,
+			r.Undecided, r.Faults, r.Elements, r.Lost, r.Doubled, order, r.HalfDone, r.Excused, r.wait(100*time.Microsecond))
 		if r.Violation != "" {
-			broken += fmt.Sprintf("\n**Broken**, %s on %s: %s\n", r.Fault, r.Server, r.Violation)
+			broken += "\n" + r.broken() + r.Violation + "\n"
 		}
 	}
 	b.WriteString(broken)
@@ -122,11 +130,16 @@ func page(rows []row, command, machine string) []byte {
 	return []byte(b.String())
 }
 
+// broken begins the sentence on a row that broke a promise.
+func (r row) broken() string {
+	return fmt.Sprintf("**Broken**, %s on %s by %s: ", r.Fault, r.Server, r.Clients)
+}
+
 // summary is the head of the page: what was tried, for how long, and what came of it.
 func summary(rows []row, machine string) string {
 	var sum, unordered row
 	var killed, undone int64
-	var faults, servers []string
+	var faults, servers, clients []string
 	broken := 0
 	for _, r := range rows {
 		sum.Time += r.Time.Round(time.Second)
@@ -138,6 +151,7 @@ func summary(rows []row, machine string) string {
 		sum.Faults += r.Faults
 		sum.Lost += r.Lost
 		sum.Doubled += r.Doubled
+		sum.HalfDone += r.HalfDone
 		if r.promisesOrder() {
 			sum.Disordered += r.Disordered
 		} else {
@@ -157,22 +171,25 @@ func summary(rows []row, machine string) string {
 		if !slices.Contains(servers, r.Server) {
 			servers = append(servers, r.Server)
 		}
+		if !slices.Contains(clients, r.Clients) {
+			clients = append(clients, r.Clients)
+		}
 	}
 	return fmt.Sprintf(`# Reliability
 
 The program in [robustness/](../robustness) breaks connections, servers, clients, clocks and networks while several processes use
 lists, and checks the results of all calls.
 
-- **Tried:** %d faults on %d kinds of server, %d combinations, for %v in total; the faults struck %s times.
+- **Tried:** %d faults on %d kinds of server with clients that call %s, %d combinations, for %v in total; the faults struck %s times.
 - **Operations:** %s calls, and %s elements popped.
-- **Lost: %s. Duplicated: %s. Out of order: %s.** Combinations that broke a promise: %d.
+- **Lost: %s. Duplicated: %s. Out of order: %s. Transactions half done: %s.** Combinations that broke a promise: %d.
 - **Histories:** %s short ones of concurrent calls. An order of the calls explains every result of %s; %s with an abandoned pop
   were checked for lost, duplicated and invented elements only; %s were not decided in time.
 - **Excused:** %s elements that killed clients were popping, and %s operations that failovers undid, as in Redis.
 - **Order is not promised** where a cancelled pop puts its elements back (cancel); out of order there: %s.
 - **Machine:** %s
-`, len(faults), len(servers), len(rows), sum.Time, thousands(sum.Faults), thousands(sum.Operations), thousands(sum.Elements),
-		thousands(sum.Lost), thousands(sum.Doubled), thousands(sum.Disordered), broken,
+`, len(faults), len(servers), strings.Join(clients, ", "), len(rows), sum.Time, thousands(sum.Faults), thousands(sum.Operations), thousands(sum.Elements),
+		thousands(sum.Lost), thousands(sum.Doubled), thousands(sum.Disordered), thousands(sum.HalfDone), broken,
 		thousands(sum.Rounds), thousands(sum.Rounds-sum.ByConservation-sum.Undecided), thousands(sum.ByConservation), thousands(sum.Undecided), thousands(killed), thousands(undone), thousands(unordered.Disordered), machine)
 }
 

@@ -1,16 +1,26 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 )
 
 // save writes a row to the directory, for the document of a later run.
 func (r row) save(directory string) error {
-	path := filepath.Join(directory, r.Fault+"-"+r.Server+".row.json")
+	name := r.Fault + "-" + r.Server
+	if r.Clients != methods {
+		name += "-" + r.Clients
+	}
+	path := filepath.Join(directory, name+".row.json")
 	return errors.Join(os.MkdirAll(directory, 0o755), os.WriteFile(path, pretty(r), 0o644))
 }
 
@@ -25,7 +35,41 @@ func earlierRows(directory string) (rows []row, err error) {
 		if failure != nil {
 			return nil, failure
 		}
+		r.Clients = cmp.Or(r.Clients, methods) // in results that are older than the others
 		rows = append(rows, r)
+	}
+	return rows, err
+}
+
+// parseRows reads the rows from a page, without those that broke a promise.
+func parseRows(page string) (rows []row, err error) {
+	_, results, _ := strings.Cut(page, "| longest wait |\n|---")
+	commands := regexp.MustCompile(`(?m)^    (go run .+)$`).FindAllStringSubmatch(results, -1)
+	number := 0
+	for line := range strings.Lines(results) {
+		if !strings.HasPrefix(line, "| ") {
+			continue
+		}
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+		if len(cells) != 16 || number >= len(commands) {
+			return nil, fmt.Errorf("no result: %q", line)
+		}
+		r := row{Fault: cells[0], Server: cells[1], Clients: cells[2], Command: commands[number][1]}
+		number++
+		var failure error
+		r.Time, failure = time.ParseDuration(cells[3])
+		err = errors.Join(err, failure)
+		for i, n := range []*int64{&r.Operations, &r.Rounds, &r.ByConservation, &r.Undecided, &r.Faults, &r.Elements, &r.Lost, &r.Doubled, &r.Disordered, &r.HalfDone, &r.Excused} {
+			*n, failure = strconv.ParseInt(strings.TrimSuffix(cells[4+i], " (not promised)"), 10, 64)
+			err = errors.Join(err, failure)
+		}
+		if cells[15] != "–" {
+			r.LongestWait, failure = time.ParseDuration(cells[15])
+			err = errors.Join(err, failure)
+		}
+		if !strings.Contains(results, r.broken()) {
+			rows = append(rows, r)
+		}
 	}
 	return rows, err
 }
@@ -34,11 +78,13 @@ func earlierRows(directory string) (rows []row, err error) {
 func join(rows, earlier []row) (all []row) {
 	for _, f := range faults {
 		for _, kind := range f.kinds {
-			at := func(r row) bool { return r.Fault == f.name && r.Server == string(kind) }
-			if i := slices.IndexFunc(rows, at); i >= 0 {
-				all = append(all, rows[i])
-			} else if i := slices.IndexFunc(earlier, at); i >= 0 {
-				all = append(all, earlier[i])
+			for _, clients := range allClients {
+				at := func(r row) bool { return r.Fault == f.name && r.Server == string(kind) && r.Clients == clients }
+				if i := slices.IndexFunc(rows, at); i >= 0 {
+					all = append(all, rows[i])
+				} else if i := slices.IndexFunc(earlier, at); i >= 0 {
+					all = append(all, earlier[i])
+				}
 			}
 		}
 	}

@@ -29,6 +29,7 @@ type scenario struct {
 	harness
 	fault   fault
 	kind    redistest.Kind
+	clients string // how they call
 	seed    uint64
 	span    time.Duration
 	variant string
@@ -51,15 +52,17 @@ type scenario struct {
 	gone      func(p *process)
 	restarted func(i int, p *process)
 	dead      map[*process]bool
+	numbers   int // of producers and consumers, all below it
 	row       row
 }
 
 // row is the result of a scenario.
 type row struct {
 	Fault, Server, Command string
+	Clients                string // how they call
 	Time                   time.Duration
 	Operations, Rounds, ByConservation, Undecided, Faults,
-	Elements, Lost, Doubled, Disordered int64
+	Elements, Lost, Doubled, Disordered, HalfDone int64
 	Excused     int64 // lost or undone, as the fault allows
 	LongestWait time.Duration
 	Hiccup      time.Duration
@@ -81,10 +84,10 @@ func (sc *scenario) run(ctx context.Context) (r row, err error) {
 	}
 	if !sc.fault.crash || sc.fault.strikes != nil {
 		share := span / 2
-		if sc.only != "" {
+		if sc.only != "" || sc.clients != methods {
 			share = span
 		}
-		if sc.only == "" || sc.only == "rounds" {
+		if sc.clients == methods && (sc.only == "" || sc.only == "rounds") {
 			sc.phase(share, sc.rounds)
 		}
 		if sc.only != "rounds" {
@@ -100,6 +103,7 @@ func (sc *scenario) run(ctx context.Context) (r row, err error) {
 		a, b, d, e := proxy.Counts()
 		sc.row.Faults += a + b + d + e
 	}
+	sc.judgeStruck()
 	cause := context.Cause(sc.ctx)
 	var v violation
 	switch {
@@ -153,6 +157,22 @@ func (v violation) Error() string { return string(v) }
 
 func (sc *scenario) violate(format string, args ...any) {
 	sc.fail(violation(fmt.Sprintf(format, args...)))
+}
+
+// tear notes a transaction of which only a part was carried out.
+func (sc *scenario) tear(format string, args ...any) {
+	sc.mu.Lock()
+	sc.row.HalfDone++
+	sc.mu.Unlock()
+	sc.violate("a transaction is half done: "+format, args...)
+}
+
+// judgeStruck makes sure that something was broken, unless that is not the fault.
+func (sc *scenario) judgeStruck() {
+	f := sc.fault
+	if sc.row.Faults == 0 && sc.quit.Err() == nil && (f.strikes != nil || f.crash || f.network != redistest.Faults{}) {
+		sc.violate("the fault has not struck")
+	}
 }
 
 // note ends the scenario if the harness fails.
@@ -229,6 +249,7 @@ func (sc *scenario) start(i int) *process {
 	if sc.fault.waits {
 		spec.Replicas = 1
 	}
+	spec.NoRetries = i == 0 && sc.clients != methods
 	if sc.network != nil {
 		spec.From = sc.network.client(i)
 	}

@@ -44,6 +44,7 @@ type clientSpec struct {
 	ReadTimeout time.Duration     `json:"readTimeout"`
 	Replicas    int               `json:"replicas"` // how many to wait for
 	Variant     string            `json:"variant"`
+	NoRetries   bool              `json:"noRetries"` // go-redis repeats nothing by itself
 }
 
 // A roundSpec is a short history of many clients on a new list.
@@ -132,8 +133,12 @@ func (quiet) Printf(context.Context, string, ...any) {}
 func init() { redis.SetLogger(quiet{}) }
 
 func (s clientSpec) open() redis.UniversalClient {
+	retries := 0 // go-redis's default
+	if s.NoRetries {
+		retries = -1
+	}
 	return redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: s.Addrs, IsClusterMode: s.Cluster, MasterName: s.Master, ReadTimeout: s.ReadTimeout,
+		Addrs: s.Addrs, IsClusterMode: s.Cluster, MasterName: s.Master, ReadTimeout: s.ReadTimeout, MaxRetries: retries,
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if through, ok := s.Through[addr]; ok {
 				addr = through
@@ -361,6 +366,7 @@ func judge(c history.Call, err error, took time.Duration) (ledger.Fate, string) 
 
 // passing are errors of a server that is full or not ready.
 var passing = []string{"OOM ", "TRYAGAIN ", "LOADING ", "MASTERDOWN ", "CLUSTERDOWN ", "READONLY ", "BUSY ", "MOVED ", "ASK ", "UNBLOCKED ",
+	"EXECABORT ", // because of one of the others; go-redis does not tell which
 	"non local key", "during rehashing of the slot", "slot not served", "cluster is down"}
 
 // isUnexpected reports whether no fault explains the error.
