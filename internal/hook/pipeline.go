@@ -209,6 +209,9 @@ func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) err
 		}
 		wire = part.prepare(ctx, wire, known)
 	}
+	if guard := p.memoryGuard(ctx); guard != nil {
+		wire = slices.Insert(wire, 1, redis.Cmder(guard))
+	}
 	if len(wire) == 0 || p.atomic && len(wire) == 2 { // which go-redis does not expect
 		return nil
 	}
@@ -236,6 +239,19 @@ func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) err
 		}
 	}
 	return err
+}
+
+// memoryGuard returns a command that a server whose memory is full refuses, and that changes nothing: RPUSHX of a hash, or of nothing.
+// Redis refuses a transaction as a whole that has one. Without it, the scripts in place of the commands would take elements, and those
+// that add some would fail.
+func (p *pipeline) memoryGuard(ctx context.Context) redis.Cmder {
+	for _, part := range p.parts {
+		c := commands[part.cmds[0].Name()]
+		if p.atomic && len(part.pending) > 0 && c != nil && c.grows {
+			return script.NewCommand(ctx, "rpushx", part.pending[0].Keys()[0], "")
+		}
+	}
+	return nil
 }
 
 // endPipeline learns what became of each operation. One that failed is repeated, unless an operation behind it on the same list was

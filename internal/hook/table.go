@@ -27,26 +27,26 @@ const (
 // commands are those that the hook takes, by name and subcommand. Where the keys of those without keys here are, serverCommands says, and
 // that has all others that have keys.
 var commands = map[string]*command{
-	"lpush": {arity: -3, keys: oneKey, translate: joinPush(layout.Left), direct: pushAlone(layout.Left)},
-	"rpush": {arity: -3, keys: oneKey, translate: joinPush(layout.Right), direct: pushAlone(layout.Right)},
+	"lpush": {arity: -3, keys: oneKey, grows: true, translate: joinPush(layout.Left), direct: pushAlone(layout.Left)},
+	"rpush": {arity: -3, keys: oneKey, grows: true, translate: joinPush(layout.Right), direct: pushAlone(layout.Right)},
 	"lpop":  {arity: -2, keys: oneKey, translate: joinPop(layout.Left), direct: popAlone(layout.Left)},
 	"rpop":  {arity: -2, keys: oneKey, translate: joinPop(layout.Right), direct: popAlone(layout.Right)},
 
-	"rpoplpush":  {arity: 3, keys: twoKeys, translate: atOnce(rpoplpush)},
-	"lmove":      {arity: 5, keys: twoKeys, translate: atOnce(lmove)},
-	"lmovem":     {arity: -5, keys: twoKeys, translate: atOnce(lmovem)},
+	"rpoplpush":  {arity: 3, keys: twoKeys, grows: true, translate: atOnce(rpoplpush)},
+	"lmove":      {arity: 5, keys: twoKeys, grows: true, translate: atOnce(lmove)},
+	"lmovem":     {arity: -5, keys: twoKeys, grows: true, translate: atOnce(lmovem)},
 	"lmpop":      {arity: -4, keys: keySpec{number: 1, behind: 1}, translate: atOnce(lmpop)},
 	"blpop":      {arity: -3, keys: butLast, blocks: true, translate: atOnce(blpop("LEFT")), direct: waiting(blpop("LEFT"))},
 	"brpop":      {arity: -3, keys: butLast, blocks: true, translate: atOnce(blpop("RIGHT")), direct: waiting(blpop("RIGHT"))},
-	"brpoplpush": {arity: 4, keys: twoKeys, blocks: true, translate: atOnce(brpoplpush), direct: waiting(brpoplpush)},
-	"blmove":     {arity: 6, keys: twoKeys, blocks: true, translate: atOnce(blmove), direct: waiting(blmove)},
-	"blmovem":    {arity: -6, keys: twoKeys, blocks: true, translate: atOnce(blmovem), direct: waiting(blmovem)},
+	"brpoplpush": {arity: 4, keys: twoKeys, grows: true, blocks: true, translate: atOnce(brpoplpush), direct: waiting(brpoplpush)},
+	"blmove":     {arity: 6, keys: twoKeys, grows: true, blocks: true, translate: atOnce(blmove), direct: waiting(blmove)},
+	"blmovem":    {arity: -6, keys: twoKeys, grows: true, blocks: true, translate: atOnce(blmovem), direct: waiting(blmovem)},
 	"blmpop":     {arity: -5, keys: keySpec{number: 2, behind: 1}, blocks: true, translate: atOnce(blmpop), direct: waiting(blmpop)},
 
-	"lpushx":  {arity: -3, keys: oneKey, translate: pushXOnto(layout.Left)},
-	"rpushx":  {arity: -3, keys: oneKey, translate: pushXOnto(layout.Right)},
-	"lset":    {arity: 4, keys: oneKey, translate: translateLSet},
-	"linsert": {arity: 5, keys: oneKey, translate: translateLInsert},
+	"lpushx":  {arity: -3, keys: oneKey, grows: true, translate: pushXOnto(layout.Left)},
+	"rpushx":  {arity: -3, keys: oneKey, grows: true, translate: pushXOnto(layout.Right)},
+	"lset":    {arity: 4, keys: oneKey, grows: true, translate: translateLSet},
+	"linsert": {arity: 5, keys: oneKey, grows: true, translate: translateLInsert},
 	"lrem":    {arity: 4, keys: oneKey, translate: translateLRem},
 	"ltrim":   {arity: 4, keys: oneKey, translate: translateLTrim},
 	"lpos":    {arity: -3, keys: oneKey, translate: translateLPos},
@@ -73,7 +73,7 @@ var commands = map[string]*command{
 
 	"rename":   {arity: 3, keys: twoKeys, translate: translateRename("OK", true)},
 	"renamenx": {arity: 3, keys: twoKeys, translate: translateRename(int64(1), false)},
-	"copy":     {arity: -3, keys: twoKeys, translate: translateCopy},
+	"copy":     {arity: -3, keys: twoKeys, grows: true, translate: translateCopy},
 
 	"object|encoding": {arity: 3, general: true, translate: translateObject},
 	"object|freq":     {arity: 3, general: true, translate: translateObject},

@@ -13,6 +13,7 @@ type command struct {
 	arity   int // words, the command's name among them; if negative, at least as many
 	keys    keySpec
 	general bool // it applies to keys of any type: to the plain key where there is no sharded list
+	grows   bool // Redis refuses it while memory is full
 
 	// translate returns the operations that carry it out on the lists of its keys.
 	translate func(ctx context.Context, c *invocation, lists []layout.List) (*translation, error)
