@@ -68,6 +68,9 @@ var (
 	ErrNilMatch = errors.New("shardedlist: the function that matches keys is nil")
 	// ErrUnsupported is returned for a command that a sharded list does not support. Its text says what to do instead.
 	ErrUnsupported = hook.ErrUnsupported
+	// ErrReplyLost is returned for a command of a transaction whose EXEC was carried out, while its reply was lost. List operations
+	// have records, and so their results all the same; commands on plain keys do not.
+	ErrReplyLost = session.ErrReplyLost
 	// ErrPlainList is returned if a key that matches holds a plain list, as long as the sharded list is empty.
 	ErrPlainList = hook.ErrPlainList
 )

@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardedlist/shardedlist/internal/redistest"
-	"github.com/shardedlist/shardedlist/internal/session"
 )
 
 // A reply that was lost, and what the server said when go-redis repeated the pipeline by itself: all that a hook hears is the last.
@@ -173,7 +172,7 @@ func TestATransactionIsNeverUndoneByParts(t *testing.T) {
 				require.EqualValues(t, 1, lost.struck.Load(), "the fault struck")
 				if !acts {
 					assert.ErrorIs(t, err, last)
-					assert.NotErrorIs(t, err, session.ErrReplyLost)
+					assert.NotErrorIs(t, err, ErrReplyLost)
 					assert.Equal(t, []string{"job1", "job2", "job3"}, content(t, in))
 					assert.Empty(t, content(t, busy))
 					continue
@@ -182,8 +181,8 @@ func TestATransactionIsNeverUndoneByParts(t *testing.T) {
 				assert.NoError(t, pop.Err())
 				assert.EqualValues(t, 1, push.Val())
 				assert.NoError(t, push.Err())
-				assert.ErrorIs(t, plain.Err(), session.ErrReplyLost, "there is no record of it")
-				assert.ErrorIs(t, err, session.ErrReplyLost)
+				assert.ErrorIs(t, plain.Err(), ErrReplyLost, "there is no record of it")
+				assert.ErrorIs(t, err, ErrReplyLost)
 				assert.Equal(t, []string{"job2", "job3"}, content(t, in))
 				assert.Equal(t, []string{"job1"}, content(t, busy))
 				assert.Equal(t, "1", server.Client(t).Get(t.Context(), "counter"+prefix).Val())
@@ -430,7 +429,7 @@ func TestAFenceMayBeRepeated(t *testing.T) {
 			_, err = pipe.Exec(t.Context())
 			require.True(t, fault.lost.Load(), "%s: a fence was lost", kind)
 			assert.Error(t, err, kind)
-			assert.NotErrorIs(t, err, session.ErrReplyLost, kind)
+			assert.NotErrorIs(t, err, ErrReplyLost, kind)
 			assert.NotErrorIs(t, err, ErrOutcomeUnknown, kind)
 			assert.Equal(t, []string{"a", "b", "c"}, content(t, list), kind)
 		}
