@@ -26,7 +26,7 @@ func TestPermissionsOfTheGuide(t *testing.T) {
 	require.NotNil(t, exact)
 	require.NotNil(t, broad)
 	rules := map[string]string{
-		"exact": string(exact[1]) + " +scan", // for Check
+		"exact": string(exact[1]) + " +scan", // for Check and DelStrays
 		"broad": "on >secret " + string(broad[1]),
 	}
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
@@ -136,6 +136,7 @@ func everyCall(list, other *ShardedList) map[string]func(ctx context.Context) er
 		"Del":           func(ctx context.Context) error { return errorOf(list.Del(ctx)) },
 		"Info":          func(ctx context.Context) error { return errorOf(list.Info(ctx)) },
 		"Check":         list.Check,
+		"DelStrays":     func(ctx context.Context) error { return errorOf(list.DelStrays(ctx)) },
 		"All": func(ctx context.Context) error {
 			for _, err := range list.All(ctx) {
 				if err != nil {

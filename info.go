@@ -45,8 +45,20 @@ func (l *ShardedList) Info(ctx context.Context) (Info, error) {
 //   - the keys of an empty list expire
 //   - the list that wakes blocked consumers holds at most one dummy element
 //
-// It verifies up to a thousand shards in each step, and finds stray shards with SCAN, so it is O(shards + keys of the server).
-// Each step is atomic, but not the whole. Other clients may use the list meanwhile. See [ShardedList] for other errors.
+// It verifies the shards in bounded steps, and looks for stray ones with SCAN, so it is O(shards + keys of the server). Each step
+// is atomic, but not the whole. Other clients may use the list meanwhile. See [ShardedList] for other errors.
 func (l *ShardedList) Check(ctx context.Context) error {
 	return l.wrap("check", l.list.Check(ctx))
+}
+
+// DelStrays deletes the stray shards of the list, and returns their number. A shard is stray if it is there but not in the list,
+// because the hash {name}:meta was evicted or deleted while the list had elements. Nothing else notices stray shards: the list is
+// empty without that hash, the next push begins it anew, and Del deletes only what was pushed since. Check names them.
+//
+// The list itself stays as it is, and other clients may use it meanwhile. DelStrays finds the shards with SCAN, and so is O(keys of
+// the server), in bounded steps. If it fails, it has deleted as many as it returns, or a hundred more. While the cluster slot of the
+// list moves, it may miss some. It is not applied exactly once, and does not wait for replicas. See [ShardedList] for errors.
+func (l *ShardedList) DelStrays(ctx context.Context) (deleted int64, err error) {
+	deleted, err = l.list.DeleteStrays(ctx)
+	return deleted, l.wrap("delstrays", err)
 }

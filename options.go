@@ -49,7 +49,7 @@ func WithoutExactlyOnce() Option {
 	}
 }
 
-// WithReplicas makes each method that changes the list, except Del, wait until n replicas have the change, as WAIT does. The
+// WithReplicas makes each method that changes the list, except Del and DelStrays, wait until n replicas have the change, as WAIT does. The
 // wait takes no extra round trip, and callers that share an operation share it. It lasts for at most timeout, from one
 // millisecond to half of the client's ReadTimeout. Pipelines and transactions through the hook do not wait.
 //

@@ -41,7 +41,7 @@ import (
 // # Retries
 //
 // While the server is loading, failing over or moving the slot of the list, a method retries until the deadline of ctx, or for
-// ten seconds from the call if ctx has none. A method that changes the list is applied exactly once, except Del: if its reply
+// ten seconds from the call if ctx has none. A method that changes the list is applied exactly once, except Del and DelStrays: if its reply
 // is lost, it retries until then too, but for thirty seconds at most. A call that cannot connect fails after a few attempts.
 //
 // If a push, an edit, a move, or a change of expiry or name gives up while its outcome is unknown, it fails with
@@ -99,6 +99,8 @@ func (l *ShardedList) Name() string { return l.list.Name() }
 // The list is gone after one atomic step, which is O(1). Del then unlinks its shards in further steps, a hundred at a time, and
 // returns. If it is interrupted there, the list is deleted all the same. Each later push, pop or delete of the list, by any
 // client, unlinks up to a hundred of the remaining shards. Without one, they stay.
+//
+// Del does not look for shards that the list has lost: see DelStrays.
 //
 // Del works while the memory of the server is full. It is not applied exactly once: go-redis retries it after a failed
 // connection. The retry may find no list, so that existed is false, and it deletes what was pushed in between.

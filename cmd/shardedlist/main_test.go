@@ -174,7 +174,7 @@ func TestCheckPrintsEachBreach(t *testing.T) {
 
 	got := run(t, server, nil, "check", "l")
 	assert.Equal(t, exitNothing, got.code)
-	assert.Contains(t, got.out, "shard 99 exists outside")
+	assert.Contains(t, got.out, "stray shards, which meta does not know: 99 (1 in all)\n")
 	assert.Contains(t, got.out, "shard "+first+" is missing\n")
 	assert.Equal(t, 2, strings.Count(got.out, "\n"))
 	assert.Empty(t, got.err)

@@ -84,6 +84,8 @@ type List interface {
 	All(ctx context.Context) iter.Seq2[string, error]
 	Info(ctx context.Context) (Info, error)
 	Check(ctx context.Context) error
+	// DeleteStrays unlinks the shards that meta does not know, and returns their number.
+	DeleteStrays(ctx context.Context) (int64, error)
 }
 
 // Guard is a command of another type on keys that lists stand in for.

@@ -23,6 +23,12 @@ func KeysOf(name string) Keys {
 // Shard returns the key of the shard with the given id.
 func (k Keys) Shard(id int64) string { return k.Prefix + strconv.FormatInt(id, 10) }
 
+// ShardID returns the id of the shard that has this key, or false if none of the list's shards ever has it.
+func (k Keys) ShardID(key string) (id int64, ok bool) {
+	id, err := strconv.ParseInt(strings.TrimPrefix(key, k.Prefix), 10, 64)
+	return id, err == nil && key == k.Shard(id)
+}
+
 // Release returns the key that releases one blocked consumer, named by a UUID.
 func (k Keys) Release(id string) string { return k.Bell + ":" + id }
 

@@ -1,9 +1,9 @@
--- Checks the invariants of the list. Each call handles a bounded number of shards.
+-- Checks the invariants of the list, but for stray shards. Each call handles a bounded number of shards.
 --
--- requires: shared/list shared/bell
+-- requires: shared/list shared/bell shared/size
 --
 -- KEYS  1 meta
--- ARGV  1 the id of the shard to start at, '' in the first call, 2… ids that no shard should have
+-- ARGV  1 the id of the shard to start at, '' in the first call
 -- Reply the id to continue at ('' at the end), then the breaches in words. If a shard may be on another node, the reply is an
 --       error that the caller retries
 -- Cost  O(1): at most STEP shards.
@@ -16,27 +16,6 @@ end
 local reply = { '' }
 local function breach(...)
   reply[#reply + 1] = table.concat({ ... })
-end
-
--- size_of returns the length of the list at a key, or nil and whether the key may be on another node. If it is not, the key
--- holds something else.
-local function size_of(key)
-  local size = redis.pcall('LLEN', key)
-  if type(size) == 'table' then
-    return nil, not string.find(size.err, 'WRONGTYPE', 1, true) and is_moving(size)
-  elseif size == 0 and is_away(key) then
-    return nil, true
-  end
-  return size
-end
-
-for i = 2, #ARGV do
-  local id = tonumber(ARGV[i])
-  local live = id >= list.first and id <= list.last
-  local unswept = list.lo and id >= list.lo and id <= list.hi
-  if not live and not unswept and redis.call('EXISTS', PREFIX .. id) == 1 then
-    breach('shard ', id, ' exists outside ', list.first, '..', list.last)
-  end
 end
 
 local bell, bell_away = size_of(BELL)

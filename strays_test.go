@@ -1,0 +1,220 @@
+package shardedlist
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/script"
+)
+
+// A list whose meta somebody deletes is empty, and nothing notices its shards but Check and DelStrays.
+func TestShardsOfALostMetaAreFoundAndDeleted(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		list := newList(t, rdb, WithCapacity(2))
+		_, err := list.RPush(t.Context(), numbers(0, 5001)...)
+		require.NoError(t, err)
+		require.NoError(t, rdb.Del(t.Context(), list.keys().Meta).Err())
+
+		assert.Zero(t, lengthOf(t, list))
+		existed, err := list.Del(t.Context())
+		require.NoError(t, err)
+		assert.False(t, existed, "Del looks at meta only")
+		assertStrays(t, list, "0..2500 (2501 in all)")
+
+		_, err = list.RPush(t.Context(), "a", "b", "c", "d", "e") // shards 0 to 2
+		require.NoError(t, err)
+		assertStrays(t, list, "3..2500 (2498 in all)")
+		deleted, err := list.DelStrays(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 2498, deleted)
+		assert.Equal(t, []string{"a", "b", "c", "d", "e"}, content(t, list))
+		assert.Len(t, keysOfList(t, list), 4, "meta and three shards")
+		require.NoError(t, list.Check(t.Context()))
+
+		deleted, err = list.DelStrays(t.Context())
+		require.NoError(t, err)
+		assert.Zero(t, deleted)
+	})
+}
+
+// Eviction takes meta as it takes any key. Whatever shards it leaves are found.
+func TestShardsOfAnEvictedMetaAreFoundAndDeleted(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster} {
+		for _, policy := range []string{"allkeys-random", "allkeys-lru"} {
+			t.Run(string(kind)+"/"+policy, func(t *testing.T) {
+				t.Parallel()
+				rdb := redistest.Start(t, kind, "maxmemory-policy "+policy).Client(t)
+				list := newList(t, rdb, WithCapacity(2), WithoutExactlyOnce())
+				left := []string{}
+				for len(left) == 0 { // again if meta was the last to go
+					_, err := list.RPush(t.Context(), numbers(0, 1000)...)
+					require.NoError(t, err)
+					evictMeta(t, list)
+					left = keysOfList(t, list)
+				}
+
+				assert.Zero(t, lengthOf(t, list))
+				assertStrays(t, list, fmt.Sprintf("(%d in all)", len(left)))
+				_, err := list.RPush(t.Context(), "a", "b", "c")
+				require.NoError(t, err)
+				_, err = list.DelStrays(t.Context())
+				require.NoError(t, err)
+				assert.Equal(t, []string{"a", "b", "c"}, content(t, list))
+				assert.Len(t, keysOfList(t, list), 3, "meta and two shards")
+			})
+		}
+	}
+}
+
+// evictMeta fills the memory of the list's server until that has evicted meta.
+func evictMeta(t *testing.T, list *ShardedList) {
+	t.Helper()
+	ctx := t.Context()
+	master, err := script.Master(ctx, list.rdb(), list.keys().Meta)
+	require.NoError(t, err)
+	node := master.(*redis.Client)
+	var used int64
+	memory := node.Info(ctx, "memory").Val()
+	_, err = fmt.Sscanf(memory[strings.Index(memory, "used_memory:"):], "used_memory:%d", &used)
+	require.NoError(t, err)
+	require.NoError(t, node.ConfigSet(ctx, "maxmemory", fmt.Sprint(used+1<<15)).Err())
+	filler := strings.TrimSuffix(list.keys().Prefix, ":") + "filler"
+	for i := 0; node.Exists(ctx, list.keys().Meta).Val() == 1; i++ {
+		require.Less(t, i, 1_000_000)
+		require.NoError(t, node.Set(ctx, fmt.Sprint(filler, i), strings.Repeat("x", 100), 0).Err())
+	}
+	require.NoError(t, ctx.Err())
+	require.NoError(t, node.ConfigSet(ctx, "maxmemory", "0").Err())
+	assert.NotContains(t, node.Info(ctx, "stats").Val(), "evicted_keys:0\r")
+}
+
+// A shard that a list has taken into use since SCAN found it is not deleted, nor is any other key.
+func TestDelStraysDeletesStraysOnly(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		other := newList(t, server.Client(t), WithCapacity(2))
+		rdb, scans := observeScans(server.Client(t))
+		list, err := New(rdb, other.Name())
+		require.NoError(t, err)
+		_, err = list.RPush(t.Context(), numbers(0, 800)...)
+		require.NoError(t, err)
+		existed, err := list.Del(t.Context())
+		require.NoError(t, err)
+		require.True(t, existed)
+		_, err = list.Del(t.Context())
+		require.NoError(t, err)
+		assert.Zero(t, scans.count.Load(), "Del never scans")
+
+		_, err = other.RPush(t.Context(), numbers(0, 1000)...) // shards 0 to 499
+		require.NoError(t, err)
+		require.NoError(t, other.rdb().Del(t.Context(), other.keys().Meta).Err())
+		foreign := []string{"007", "+7", "-0", "x", "7x", "7:0", "1e3", "99999999999999999999"}
+		for _, suffix := range foreign {
+			require.NoError(t, other.rdb().RPush(t.Context(), other.keys().Prefix+suffix, "x").Err())
+		}
+		require.NoError(t, other.rdb().HSet(t.Context(), other.keys().Shard(777), "a", "hash").Err())
+
+		scans.then = func() {
+			_, err := other.RPush(t.Context(), numbers(0, 801)...) // shards 0 to 400
+			assert.NoError(t, err)
+		}
+		deleted, err := list.DelStrays(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 99, deleted)
+		assert.Equal(t, words(numbers(0, 801)), content(t, other))
+		for _, key := range append(foreign, "777") {
+			assert.EqualValues(t, 1, other.rdb().Exists(t.Context(), other.keys().Prefix+key).Val(), key)
+		}
+		assert.Positive(t, scans.shards.Load())
+		assert.LessOrEqual(t, scans.shards.Load(), int64(100), "one step is bounded")
+	})
+}
+
+// The search ends with its context, in the middle.
+func TestDelStraysAndCheckHonourTheContext(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb, scans := observeScans(server.Client(t))
+		list, err := New(rdb, uniqueName(t), WithCapacity(1))
+		require.NoError(t, err)
+		_, err = list.RPush(t.Context(), numbers(0, 5000)...)
+		require.NoError(t, err)
+		for name, call := range map[string]func(context.Context) error{
+			"delstrays": func(ctx context.Context) error { return errorOf(list.DelStrays(ctx)) },
+			"check":     list.Check,
+		} {
+			before := scans.count.Load()
+			ctx, cancel := context.WithCancel(t.Context())
+			scans.then = cancel
+			assert.ErrorIs(t, call(ctx), context.Canceled, name)
+			assert.Equal(t, before+1, scans.count.Load(), name)
+		}
+		require.NoError(t, list.Check(t.Context()))
+	})
+}
+
+// scanObserver counts the SCANs of a client, and the most shards that a script which looks for strays is given.
+type scanObserver struct {
+	count, shards atomic.Int64
+	then          func() // called once, after a SCAN
+}
+
+func observeScans(rdb redis.UniversalClient) (redis.UniversalClient, *scanObserver) {
+	o := &scanObserver{}
+	if cluster, ok := rdb.(*redis.ClusterClient); ok {
+		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(o) })
+	} else {
+		rdb.AddHook(o)
+	}
+	return rdb, o
+}
+
+func (o *scanObserver) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (o *scanObserver) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (o *scanObserver) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); len(args) > 4 && args[4] == "unlink" {
+			o.shards.Store(max(o.shards.Load(), int64(len(args)-5)))
+		}
+		err := next(ctx, cmd)
+		if cmd.Name() == "scan" {
+			o.count.Add(1)
+			if then := o.then; then != nil {
+				o.then = nil
+				then()
+			}
+		}
+		return err
+	}
+}
+
+// assertStrays asserts that Check finds nothing but stray shards, and ends their description with these words.
+func assertStrays(t *testing.T, list *ShardedList, words string) {
+	t.Helper()
+	err := list.Check(t.Context())
+	require.ErrorIs(t, err, ErrBroken)
+	assert.Regexp(t, `^shardedlist: check .*: list is broken: stray shards, which meta does not know: .*`+regexp.QuoteMeta(words)+`$`, err.Error())
+}
+
+func lengthOf(t *testing.T, list *ShardedList) int64 {
+	t.Helper()
+	length, err := list.LLen(t.Context())
+	require.NoError(t, err)
+	return length
+}
