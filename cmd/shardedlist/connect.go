@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -23,7 +24,11 @@ func (a *app) onList(cmd *cobra.Command, name string, work func(context.Context,
 	options ...shardedlist.Option,
 ) error {
 	ctx := cmd.Context()
-	rdb, err := connect(ctx, cmp.Or(a.address, os.Getenv("REDIS_URL"), defaultAddress))
+	source, address := "--redis", a.address
+	if address == "" {
+		source, address = "REDIS_URL", cmp.Or(os.Getenv("REDIS_URL"), defaultAddress)
+	}
+	rdb, _, err := connect(ctx, source, address)
 	if err != nil {
 		return err
 	}
@@ -35,53 +40,64 @@ func (a *app) onList(cmd *cobra.Command, name string, work func(context.Context,
 	return work(ctx, list)
 }
 
-// connect returns a client for the server at the address, once the server has answered a PING.
-func connect(ctx context.Context, address string) (redis.UniversalClient, error) {
-	rdb, err := newClient(address)
+// connect returns a client for the server at the address, once the server has answered a PING, and the hosts or the socket in the
+// address, which messages may show. source is the flag or variable that holds the address.
+func connect(ctx context.Context, source, address string) (rdb redis.UniversalClient, hosts string, err error) {
+	rdb, hosts, err = newClient(source, address)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if err := rdb.Ping(ctx).Err(); err != nil {
 		_ = rdb.Close()
-		return nil, unreachable(address, err)
+		return nil, "", unreachable(hosts, err)
 	}
 	if single, ok := rdb.(*redis.Client); ok {
-		return clusterIfSo(ctx, single), nil
+		return clusterIfSo(ctx, single), hosts, nil
 	}
-	return rdb, nil
+	return rdb, hosts, nil
 }
 
 // newClient returns the client that fits the address: for a master behind Sentinel, for a cluster, or for one server.
 //
 // The client does not retry a command whose connection failed, so reads from a dead server fail fast. The list itself
 // retries pushes and pops, and applies each exactly once.
-func newClient(address string) (redis.UniversalClient, error) {
-	u, err := parseAddress(address)
-	if err != nil {
-		return nil, err
+//
+// What is wrong with an address is not said: any part of it may be the password, or a part of the password. The errors of net/url
+// and of go-redis quote it.
+func newClient(source, address string) (rdb redis.UniversalClient, hosts string, err error) {
+	badAddress := usagef("%s is no server address: want redis://USER:PASSWORD@HOST:PORT/DATABASE, with special bytes as %%XX, "+
+		"or another form in shardedlist --help", source)
+	u, ok := parseAddress(address)
+	if !ok {
+		return nil, "", badAddress
 	}
-	switch query := u.Query(); {
+	query := u.Query()
+	hosts = strings.Join(append([]string{cmp.Or(u.Host, "localhost")}, query["addr"]...), ",")
+	if u.Scheme == "unix" {
+		hosts = u.Path
+	}
+	switch {
 	case query.Has("master_name"):
 		options, err := redis.ParseFailoverURL(u.String())
 		if err != nil {
-			return nil, badAddress(err)
+			return nil, "", badAddress
 		}
 		options.MaxRetries, options.DialerRetries = -1, 1
-		return redis.NewFailoverClient(options), nil
+		return redis.NewFailoverClient(options), hosts, nil
 	case query.Has("addr"):
 		options, err := redis.ParseClusterURL(u.String())
 		if err != nil {
-			return nil, badAddress(err)
+			return nil, "", badAddress
 		}
 		options.MaxRetries, options.DialerRetries = -1, 1
-		return redis.NewClusterClient(options), nil
+		return redis.NewClusterClient(options), hosts, nil
 	}
 	options, err := redis.ParseURL(u.String())
 	if err != nil {
-		return nil, badAddress(err)
+		return nil, "", badAddress
 	}
 	options.MaxRetries, options.DialerRetries = -1, 1
-	return redis.NewClient(options), nil
+	return redis.NewClient(options), hosts, nil
 }
 
 // clusterIfSo returns a client for the whole cluster if the server is a cluster node.
@@ -109,7 +125,10 @@ func clusterIfSo(ctx context.Context, node *redis.Client) redis.UniversalClient 
 }
 
 // parseAddress parses a URL or a short form of one: HOST:PORT, the path of a socket, or the HOST:PORT list of a cluster.
-func parseAddress(address string) (*url.URL, error) {
+//
+// It is strict, so that no part of a password is taken for a host or a path, which messages show: an @ belongs to the user only,
+// and hosts are names or IP addresses.
+func parseAddress(address string) (u *url.URL, ok bool) {
 	switch first, others, several := strings.Cut(address, ","); {
 	case strings.Contains(address, "://"):
 	case strings.HasPrefix(address, "/"):
@@ -121,19 +140,31 @@ func parseAddress(address string) (*url.URL, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		// The error would show the address, and so the password.
-		return nil, usagef("invalid server address: want a URL like redis://user:password@host:6379/0, with special bytes as %%XX")
+		return nil, false
 	}
-	return u, nil
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil || u.Opaque != "" || strings.Contains(address, "#") || strings.Contains(u.EscapedPath()+u.RawQuery, "@") {
+		return nil, false
+	}
+	switch {
+	case u.Scheme == "unix":
+		return u, u.Host == "" && !query.Has("addr")
+	case query.Has("addr") && strings.Trim(u.Path, "/") != "": // go-redis ignores it
+		return nil, false
+	}
+	for _, host := range append(query["addr"], u.Host) {
+		if !hostPort.MatchString(host) {
+			return nil, false
+		}
+	}
+	return u, true
 }
 
-func badAddress(err error) error {
-	return usagef("invalid server address: %s", strings.TrimPrefix(err.Error(), "redis: "))
-}
+// hostPort is a host and a port, each of which may be missing.
+var hostPort = regexp.MustCompile(`^([\pL\pN._-]*|\[[0-9A-Fa-f:.]+(%[\w.-]+)?\])(:[0-9]{1,5})?$`)
 
 // unreachable explains why the first command to the server failed.
-func unreachable(address string, err error) error {
-	host := hostOf(address)
+func unreachable(hosts string, err error) error {
 	if netErr, ok := errors.AsType[*net.OpError](err); ok && netErr.Op == "dial" {
 		err = netErr.Err // the message already has the address
 	}
@@ -142,18 +173,9 @@ func unreachable(address string, err error) error {
 	}
 	switch {
 	case redis.HasErrorPrefix(err, "WRONGPASS"), redis.HasErrorPrefix(err, "NOAUTH"):
-		return fmt.Errorf("%s: %w Set them with redis://user:password@host", host, err)
+		return fmt.Errorf("%s: %w Set them with redis://user:password@host", hosts, err)
 	case redis.HasErrorPrefix(err, ""):
-		return fmt.Errorf("%s: %w", host, err)
+		return fmt.Errorf("%s: %w", hosts, err)
 	}
-	return fmt.Errorf("cannot connect to %s: %w; choose another server with --redis or REDIS_URL", host, err)
-}
-
-// hostOf returns the part of an address that messages may show. It omits the password.
-func hostOf(address string) string {
-	u, err := parseAddress(address)
-	if err != nil {
-		return "the server"
-	}
-	return strings.Join(append([]string{cmp.Or(u.Host, u.Path)}, u.Query()["addr"]...), ",")
+	return fmt.Errorf("cannot connect to %s: %w; choose another server with --redis or REDIS_URL", hosts, err)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -48,17 +49,35 @@ func (a *app) exit(ctx context.Context, err error) int {
 	case !a.started, mistaken, errors.Is(err, shardedlist.ErrCapacity), errors.Is(err, shardedlist.ErrEmptyName):
 		code = exitUsage
 	}
-	fmt.Fprintln(a.stderr, "shardedlist:", oneLine(err))
+	fmt.Fprintln(a.stderr, "shardedlist:", oneLine(a.withoutAddresses(err.Error()), err))
 	return code
 }
 
-// oneLine returns the part of an error that matters to the user, in one line.
-func oneLine(err error) string {
-	message := strings.Join(strings.Fields(err.Error()), " ")
+// withoutAddresses hides the arguments that may be addresses, as the errors of the command line quote arguments: one may have an
+// address where something else belongs.
+func (a *app) withoutAddresses(message string) string {
+	for _, arg := range a.args {
+		_, value, _ := strings.Cut(arg, "=")
+		for _, text := range []string{arg, value} {
+			if looksLikeAddress.MatchString(text) {
+				quoted := strconv.Quote(text)
+				message = strings.NewReplacer(text, "…", quoted[1:len(quoted)-1], "…").Replace(message)
+			}
+		}
+	}
+	return message
+}
+
+var looksLikeAddress = regexp.MustCompile(`(?s)://|:.*@`)
+
+// oneLine returns the part of an error's message that matters to the user, in one line.
+func oneLine(message string, err error) string {
+	message = strings.Join(strings.Fields(message), " ")
 	message = strings.TrimPrefix(message, "shardedlist: ")
 	message = strings.ReplaceAll(message, `\x00-`, "-") // see hideMinus
 	message = strings.ReplaceAll(message, " Did you mean this? ", "; did you mean: ")
 	message, _, _ = strings.Cut(message, ": strconv.")
+	message, _, _ = strings.Cut(message, ", with args beginning with") // of a server that knows no AUTH, then comes the password
 	if known := shardedlist.ErrWrongType; errors.Is(err, known) {
 		message = message[:strings.Index(message, known.Error())+len(known.Error())] // the server's own message follows
 	}

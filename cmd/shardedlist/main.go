@@ -31,7 +31,7 @@ func main() {
 
 // execute runs the program and returns its exit code.
 func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	a := &app{args: args, stdin: stdin, stdout: stdout, stderr: stderr}
 	root := a.rootCommand()
 	root.SetArgs(hideMinus(args))
 	root.SetIn(stdin)
@@ -42,6 +42,7 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 
 // app is one run of the program.
 type app struct {
+	args           []string
 	stdin          io.Reader
 	stdout, stderr io.Writer
 
@@ -101,6 +102,13 @@ Exit codes:
 		a.infoCommand(),
 		a.checkCommand(),
 	)
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	help.Example = "  shardedlist help lpop"
+	help.Args = func(_ *cobra.Command, args []string) error { // cobra's own answer to a wrong command goes past exit
+		_, _, err := root.Find(args)
+		return err
+	}
 	return root
 }
 

@@ -180,6 +180,21 @@ func TestCheckPrintsEachBreach(t *testing.T) {
 	assert.Empty(t, got.err)
 }
 
+func TestDelOfStrays(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	run(t, server, nil, "rpush", "l", "--capacity", "1", "a", "b", "c")
+	server.Del("{l}:meta")
+	run(t, server, nil, "rpush", "l", "--capacity", "1", "d")
+	got := run(t, server, nil, "check", "l")
+	assert.Equal(t, result{exitNothing, "stray shards, which meta does not know: 1..2 (2 in all)\n", ""}, got)
+	for _, want := range []string{"2\n", "0\n"} {
+		assert.Equal(t, result{exitOK, want, ""}, run(t, server, nil, "del", "--only-strays", "l"))
+	}
+	assert.Equal(t, result{exitOK, "ok\n", ""}, run(t, server, nil, "check", "l"))
+	assert.Equal(t, result{exitOK, "d\n", ""}, run(t, server, nil, "lpop", "l"))
+}
+
 func TestInterruptedBlockingPop(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)

@@ -14,27 +14,43 @@ import (
 )
 
 func (a *app) delCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "del LIST",
-		Short:   "Delete the list",
-		Long:    "Delete a list. Print 1, or 0 if the list did not exist.",
-		Example: "  shardedlist del logs",
-		Args:    takes(1, 1),
+	var onlyStrays bool
+	cmd := &cobra.Command{
+		Use:   "del LIST",
+		Short: "Delete the list",
+		Long: `Delete a list. Print 1, or 0 if the list did not exist.
+
+With --only-strays, keep the list and delete its stray shards: those that it lost when the
+hash {LIST}:meta was evicted or deleted. Print their number. This scans the keys of the
+server. The list may be in use.`,
+		Example: `  shardedlist del logs
+  shardedlist del --only-strays logs`,
+		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onList(cmd, args[0], func(ctx context.Context, list *shardedlist.ShardedList) error {
-				existed, err := list.Del(ctx)
+				deleted, err := del(ctx, list, onlyStrays)
 				if err != nil {
 					return err
-				}
-				deleted := 0
-				if existed {
-					deleted = 1
 				}
 				_, err = fmt.Fprintln(a.stdout, deleted)
 				return err
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&onlyStrays, "only-strays", false, "keep the list, delete its stray shards")
+	return cmd
+}
+
+// del returns how many lists, or stray shards, it has deleted.
+func del(ctx context.Context, list *shardedlist.ShardedList, onlyStrays bool) (int64, error) {
+	if onlyStrays {
+		return list.DelStrays(ctx)
+	}
+	existed, err := list.Del(ctx)
+	if existed {
+		return 1, err
+	}
+	return 0, err
 }
 
 func (a *app) infoCommand() *cobra.Command {
@@ -115,7 +131,8 @@ func (a *app) checkCommand() *cobra.Command {
 		Use:   "check LIST",
 		Short: "Verify how the list is stored",
 		Long: `Verify the invariants of a stored list. Print ok, or one line per violation with exit
-code 1. The command scans the keys of the server. The list may be in use.`,
+code 1. The command scans the keys of the server. The list may be in use. Stray shards can
+be deleted with del --only-strays.`,
 		Example: "  shardedlist check logs",
 		Args:    takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -31,11 +31,11 @@ type demoServer struct {
 // serverBinaries that works, else miniredis in this process.
 func (d *demo) openServer(ctx context.Context) (*demoServer, error) {
 	if d.app.address != "" {
-		rdb, err := connect(ctx, d.app.address)
+		rdb, hosts, err := connect(ctx, "--redis", d.app.address)
 		if err != nil {
 			return nil, err
 		}
-		return &demoServer{rdb, hostOf(d.app.address), false, func() { _ = rdb.Close() }}, nil
+		return &demoServer{rdb, hosts, false, func() { _ = rdb.Close() }}, nil
 	}
 	if d.embedded {
 		return embeddedServer("a real server is faster")
