@@ -85,7 +85,8 @@ var operations = map[string]func(ctx context.Context, list *ShardedList) error{
 		_, _, err := BLMPop(ctx, 5*time.Millisecond, "RIGHT", 3, list, beside(list))
 		return ignoreNil(err)
 	},
-	"del": func(ctx context.Context, list *ShardedList) error { _, err := list.Del(ctx); return err },
+	"del":       func(ctx context.Context, list *ShardedList) error { _, err := list.Del(ctx); return err },
+	"delstrays": func(ctx context.Context, list *ShardedList) error { _, err := list.DelStrays(ctx); return err },
 	"lpushx": func(ctx context.Context, list *ShardedList) error {
 		_, err := list.LPushX(ctx, numbers(0, 3)...)
 		return err

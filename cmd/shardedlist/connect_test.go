@@ -57,6 +57,8 @@ func TestPasswordsOfWrongAddressesAreNotPrinted(t *testing.T) {
 		"ada:hunter2@h1:1,ada:hunter2@h2:2",
 		"h1:1,hunter2@h2:2",
 		"h1:1,h2:2/hunter2",
+		"h1:1/hunter2,h2:2",
+		"redis://ada:4711/hunter2?addr=h2:2",
 		"h1:1,",
 		"redis//:hunter2@h",
 		"redis:/:hunter2@h",

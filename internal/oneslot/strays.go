@@ -47,6 +47,9 @@ func (l *List) strays(ctx context.Context, how string) (ids []int64, err error) 
 		shards = shards[:0]
 		return nil
 	}
+	if err := look(); err != nil { // at no shard: whether meta can be read, before the long search
+		return nil, err
+	}
 	keys := node.Scan(ctx, 0, l.keys.Glob(), scanKeys).Iterator()
 	for err == nil && keys.Next(ctx) {
 		if id, ok := l.keys.ShardID(keys.Val()); ok {
