@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/session"
 )
 
 // stalled is a client of a server that no longer answers, and the proxy in between. The lists of the names exist, and the client has
@@ -151,6 +152,71 @@ func TestAWaitEndsWhenItsClientIsClosed(t *testing.T) {
 		require.NoError(t, rdb.Close())
 		assert.ErrorIs(t, (<-result).err, redis.ErrClosed)
 		assert.Less(t, time.Since(start), 4*time.Second)
+	}
+}
+
+// A caller that cancels its wait is not kept until its timeout, as by go-redis, nor for the time that it would give a server that does not
+// answer. The bounds are for the quickest of several tries, since a busy machine delays some.
+func TestACancelledWaitReturnsSoon(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Cluster, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			rdb := redistest.Shared(t, kind).Client(t)
+			lists := newLists(t, rdb, 2, 5)
+			hooked := redistest.Shared(t, kind).Client(t)
+			hooked.AddHook(NewHook(hooked, Match(lists[0].Name())))
+			const timeout = 3 * time.Second
+			cancelled := func(wait func(ctx context.Context) error) (took time.Duration) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var at time.Time
+				time.AfterFunc(100*time.Millisecond, func() {
+					at = time.Now()
+					cancel()
+				})
+				assert.Error(t, wait(ctx))
+				return time.Since(at)
+			}
+			for name, wait := range map[string]func(ctx context.Context) error{
+				"blpop": func(ctx context.Context) error { _, err := lists[0].BLPop(ctx, timeout); return err },
+				"blmove": func(ctx context.Context) error {
+					_, err := lists[0].BLMove(ctx, lists[1], "LEFT", "RIGHT", timeout)
+					return err
+				},
+				"blmpop": func(ctx context.Context) error { _, _, err := BLMPop(ctx, timeout, "LEFT", 1, lists...); return err },
+				"hook":   func(ctx context.Context) error { return hooked.BLPop(ctx, timeout, lists[0].Name()).Err() },
+			} {
+				quickest := timeout
+				for range 10 {
+					quickest = min(quickest, cancelled(wait))
+				}
+				assert.Less(t, quickest, session.LeaveGrace/2, name)
+			}
+			assert.Greater(t, cancelled(func(ctx context.Context) error { return rdb.BLPop(ctx, timeout, lists[0].Name()).Err() }), timeout/2, "go-redis")
+		})
+	}
+}
+
+// A consumer that is blocked when the server crashes gets what is pushed when it is back.
+func TestAWaitGoesOnAfterACrash(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, kind)
+			list := newList(t, server.Client(t))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			result := blockingPop(t, list, ctx, 0)
+			asleep(t, list)
+			server.Restart(t)
+			pushed := time.Now()
+			_, err := openList(t, server.Client(t), list.Name()).RPush(t.Context(), "x")
+			require.NoError(t, err)
+			assert.Equal(t, popped{"x", nil}, <-result)
+			assert.Less(t, time.Since(pushed), 10*time.Second, "the slice is 2 s")
+		})
 	}
 }
 

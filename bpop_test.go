@@ -209,7 +209,7 @@ func TestCancellationAtAnyMoment(t *testing.T) {
 		producer := openList(t, server.Client(t), list.Name())
 		const elements = 2000
 		var received ledger.Ledger
-		var done atomic.Int64
+		var done, cancelled atomic.Int64
 		var stalled atomic.Bool // for longer than callers who leave wait: what they leave comes back late
 		var group sync.WaitGroup
 		for c := range consumers {
@@ -226,6 +226,7 @@ func TestCancellationAtAnyMoment(t *testing.T) {
 					if err != nil {
 						if err != redis.Nil {
 							assert.ErrorIs(t, err, context.DeadlineExceeded)
+							cancelled.Add(1)
 						}
 						continue
 					}
@@ -246,6 +247,7 @@ func TestCancellationAtAnyMoment(t *testing.T) {
 		}
 		assert.Equal(t, ledger.Tally{Pushed: elements, Popped: elements}, tally)
 		assert.Empty(t, content(t, list))
+		assert.Greater(t, cancelled.Load(), int64(consumers))
 	})
 }
 
@@ -385,21 +387,35 @@ func TestTenThousandWaitersShareOneConnection(t *testing.T) {
 	}
 }
 
+// When the last caller has gone, nothing serves the queue: the server has no blocked client and hears nothing more. The tests of this
+// package end with a check that no goroutine is left.
 func TestNothingRunsWhenNobodyWaits(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		list := newList(t, server.Client(t))
-		_, err := list.BLPop(t.Context(), time.Millisecond) // connects
-		require.Equal(t, redis.Nil, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		result := blockingPop(t, list, ctx, 0)
-		asleep(t, list)
-		cancel()
-		<-result
-		require.Eventually(t, func() bool {
-			return !list.left().Serving()
-		}, 10*time.Second, time.Millisecond)
-	})
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, kind)
+			admin, list := server.Client(t).(*redis.Client), newList(t, server.Client(t))
+			ctx, cancel := context.WithCancel(t.Context())
+			var results []<-chan popped
+			for range 10 {
+				results = append(results, blockingPop(t, list, ctx, 0))
+			}
+			asleep(t, list)
+			cancel()
+			for _, result := range results {
+				assert.ErrorIs(t, (<-result).err, context.Canceled)
+			}
+			require.Eventually(t, func() bool { return !list.left().Serving() }, 10*time.Second, time.Millisecond)
+			assert.Zero(t, list.left().Waiting())
+			assert.False(t, list.left().Blocked())
+
+			require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
+			time.Sleep(100 * time.Millisecond) // nothing is to happen
+			assert.Empty(t, without(commandCalls(t, admin), "config|resetstat", "info"))
+			assert.Contains(t, admin.Info(t.Context(), "clients").Val(), "blocked_clients:0\r\n")
+		})
+	}
 }
 
 // A caller that gives up on a server that does not answer returns all the same, and what the server then hands over goes
@@ -423,8 +439,10 @@ func TestGivingUpOnAStalledServer(t *testing.T) {
 				_, err := openList(t, producer, list.Name(), WithCapacity(1)).RPush(context.Background(), "a", "b", "c")
 				pushed <- err
 			}()
+			cancelled := time.Now()
 			cancel()
 			assert.ErrorIs(t, (<-result).err, context.Canceled)
+			assertStalled(t, time.Since(cancelled))
 			server.Resume()
 			require.NoError(t, <-pushed)
 			require.Eventually(t, func() bool {
@@ -432,6 +450,14 @@ func TestGivingUpOnAStalledServer(t *testing.T) {
 			}, 10*time.Second, time.Millisecond)
 		})
 	}
+}
+
+// assertStalled checks how long a cancelled caller has waited for a server that does not answer: all of its grace, or the server was not
+// stalled, and not much longer.
+func assertStalled(t testing.TB, waited time.Duration) {
+	t.Helper()
+	assert.GreaterOrEqual(t, waited, session.LeaveGrace)
+	assert.Less(t, waited, 10*session.LeaveGrace)
 }
 
 // A woken consumer that dies takes the dummy with it. Another sleeps no longer than its slice.
@@ -444,9 +470,12 @@ func TestAWakeUpLostToACrashIsFound(t *testing.T) {
 		asleep(t, list)
 		// The push whose wake-up another consumer took, and died.
 		require.NoError(t, rdb.HSet(t.Context(), list.keys().Meta, "armed", 0).Err())
+		pushed := time.Now()
 		_, err := list.RPush(t.Context(), "x")
 		require.NoError(t, err)
+		assert.Zero(t, rdb.Exists(t.Context(), list.keys().Bell).Val(), "nothing wakes it")
 		assert.Equal(t, popped{"x", nil}, <-result)
+		assert.Less(t, time.Since(pushed), 5*time.Second, "the slice is 0.1 s")
 	})
 }
 
@@ -508,7 +537,7 @@ func TestElementsOnTheirWayComeFirst(t *testing.T) {
 	require.Eventually(t, func() bool {
 		length, err := direct.LLen(t.Context())
 		return err == nil && length == 3
-	}, time.Minute, time.Millisecond, "it is taken")
+	}, *faultPatience, time.Millisecond, "it is taken")
 	_, err = list.BLPop(t.Context(), 0)
 	require.Error(t, err, "a caller without a deadline hears of it")
 	length, err := direct.LLen(t.Context())

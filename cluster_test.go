@@ -120,11 +120,20 @@ func TestCheckFindsNoBreachInAMovingSlot(t *testing.T) {
 	require.NoError(t, list.rdb().Expire(t.Context(), list.keys().Bell, time.Minute).Err())
 	home, err := server.SlotOwner(t.Context(), list.keys().Slot())
 	require.NoError(t, err)
+	passed, failed := 0, 0
 	require.NoError(t, server.MoveSlot(t.Context(), list.keys().Slot(), (home+1)%3, func(int) {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
-		assert.NotErrorIs(t, list.Check(ctx), ErrBroken)
+		err := list.Check(ctx)
+		assert.NotErrorIs(t, err, ErrBroken)
+		if err == nil {
+			passed++
+		} else {
+			failed++
+		}
 	}))
+	assert.Positive(t, passed, "where all keys are on one node")
+	assert.Positive(t, failed, "where some are on the other")
 	assert.NoError(t, list.Check(t.Context()))
 }
 
@@ -153,7 +162,7 @@ func slotMovesUnderLoad(t *testing.T, each int, options ...Option) {
 	name := "moving"
 	const producers, consumers = 4, 4
 	total := int64(producers * each)
-	var received atomic.Int64
+	var received, failed atomic.Int64
 	var results ledger.Ledger
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
@@ -183,7 +192,11 @@ func slotMovesUnderLoad(t *testing.T, each int, options ...Option) {
 				if err == redis.Nil || ctx.Err() != nil {
 					continue
 				}
-				assert.True(t, isDone(err), err)
+				if !isDone(err) { // its timeout is over while the list cannot be served
+					t.Logf("pop: %v", err)
+					failed.Add(1)
+					continue
+				}
 				results.PopValues(c, value)
 				received.Add(1)
 			}
@@ -193,15 +206,17 @@ func slotMovesUnderLoad(t *testing.T, each int, options ...Option) {
 	list := openList(t, server.Client(t), name)
 	home, err := server.SlotOwner(t.Context(), list.keys().Slot())
 	require.NoError(t, err)
-	moves := 0
+	moves, keys := 0, 0
 	for received.Load() < total && ctx.Err() == nil {
 		moves++
-		require.NoError(t, server.MoveSlot(t.Context(), list.keys().Slot(), (home+moves)%3, func(int) {}))
+		require.NoError(t, server.MoveSlot(t.Context(), list.keys().Slot(), (home+moves)%3, func(moved int) { keys += min(moved, 1) }))
 	}
 	producing.Wait()
 	group.Wait()
+	t.Logf("the slot moved %d times, with %d keys", moves, keys)
 	assert.GreaterOrEqual(t, moves, 2)
-	t.Logf("the slot moved %d times", moves)
+	assert.Greater(t, keys, moves)
+	assert.Less(t, failed.Load(), total/100)
 
 	assert.Equal(t, ledger.Tally{Pushed: int(total), Popped: int(total)}, results.Tally())
 }

@@ -521,9 +521,7 @@ func TestEditsAreDoneOnceOverABrokenNetwork(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		// All but LPos, which go-redis repeats a few times.
-		for name, rates := range map[string]redistest.Faults{
-			"replies": {CutReply: 0.4}, "within": {CutInReply: 0.4}, "requests": {CutRequest: 0.3, CutReply: 0.1},
-		} {
+		for _, rates := range []redistest.Faults{{CutReply: 0.4}, {CutInReply: 0.4}, {CutRequest: 0.3, CutReply: 0.1}} {
 			proxy, rdb := redistest.NewProxy(t), server.Client(t)
 			list := newList(t, rdb, WithCapacity(3))
 			broken := openList(t, server.Client(t, through(proxy)), list.Name())
@@ -539,8 +537,6 @@ func TestEditsAreDoneOnceOverABrokenNetwork(t *testing.T) {
 					m.push(list.RPush, rdb.RPush, m.fresh(10))
 				}
 			}
-			cutReply, cutInReply, cutRequest, _ := proxy.Counts()
-			assert.Positive(t, cutReply+cutInReply+cutRequest, name)
 		}
 	})
 }
@@ -624,12 +620,13 @@ func TestEditsWhileASlotMoves(t *testing.T) {
 	}
 	home, err := server.SlotOwner(t.Context(), list.keys().Slot())
 	require.NoError(t, err)
-	moves := 0
+	moves, keys := 0, 0
 	for running.Load() > 0 && ctx.Err() == nil {
 		moves++
-		require.NoError(t, server.MoveSlot(t.Context(), list.keys().Slot(), (home+moves)%3, func(int) {}))
+		require.NoError(t, server.MoveSlot(t.Context(), list.keys().Slot(), (home+moves)%3, func(moved int) { keys += min(moved, 1) }))
 	}
-	t.Logf("the slot moved %d times", moves)
+	t.Logf("the slot moved %d times, with %d keys", moves, keys)
 	assert.GreaterOrEqual(t, moves, 2)
+	assert.Greater(t, keys, moves*len(base)/3, "all shards at least")
 	assert.Equal(t, words(base), content(t, list))
 }

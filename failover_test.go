@@ -29,16 +29,18 @@ func TestExactlyOnceThroughFailovers(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, kind)
 			list := newList(t, server.Client(t), WithCapacity(5))
+			var over atomic.Bool
 			var failovers sync.WaitGroup
 			traffic := newTraffic(4)
 			failovers.Go(func() {
 				traffic.awaitPushes(*faultOperations / 8)
 				server.Failover(t, list.keys().Slot())
+				over.Store(true)
 			})
-			traffic.run(t, *faultOperations, func(ctx context.Context, value string) error {
+			traffic.run(t, *faultOperations, over.Load, func(ctx context.Context, value string) error {
 				for {
 					_, err := list.LPush(ctx, value)
-					if err == nil || errors.Is(err, ErrOutcomeUnknown) {
+					if err == nil || errors.Is(err, ErrOutcomeUnknown) || ctx.Err() != nil {
 						return err
 					}
 				}
@@ -169,6 +171,7 @@ func (l *load) stop() {
 // check compares both lists with what was acknowledged. The crash must have undone something, or it tests nothing.
 func (l *load) check(t *testing.T) {
 	pushed, popped := l.ledger.Counts()
+	assert.NoError(t, l.ledger.Evidence())
 	left := content(t, l.pops)
 	slices.Reverse(left)
 	for what, undone := range map[string]ledger.Undone{

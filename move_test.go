@@ -674,7 +674,7 @@ func TestCancellationOfMovesAtAnyMoment(t *testing.T) {
 		lists := newLists(t, rdb, 3, 1, 2)
 		producer := openList(t, server.Client(t), lists[0].Name(), WithCapacity(1))
 		const elements = 500
-		var done atomic.Int64
+		var done, cancelled atomic.Int64
 		var group sync.WaitGroup
 		received := make([][]string, 4)
 		for c := range received {
@@ -693,6 +693,7 @@ func TestCancellationOfMovesAtAnyMoment(t *testing.T) {
 					cancel()
 					if err != nil && err != redis.Nil {
 						assert.ErrorIs(t, err, context.DeadlineExceeded)
+						cancelled.Add(1)
 					}
 					received[c] = append(received[c], values...)
 					done.Add(int64(len(values)))
@@ -708,6 +709,7 @@ func TestCancellationOfMovesAtAnyMoment(t *testing.T) {
 		slices.Sort(all)
 		assert.Len(t, slices.Compact(all), elements)
 		assert.Len(t, all, elements)
+		assert.Greater(t, cancelled.Load(), int64(len(received)))
 		for _, list := range lists {
 			assert.Empty(t, content(t, list))
 		}
@@ -741,11 +743,14 @@ func TestGivingUpMovesAndPopsOfAStalledServer(t *testing.T) {
 				_, err = openList(t, producer, lists[2].Name(), WithCapacity(1)).RPush(context.Background(), "d")
 				pushed <- err
 			}()
+			cancelled := time.Now()
 			cancel()
 			assert.ErrorIs(t, (<-pop).err, context.Canceled)
+			assertStalled(t, time.Since(cancelled))
 			err := (<-move).err
 			assert.ErrorIs(t, err, context.Canceled)
 			assert.ErrorIs(t, err, ErrOutcomeUnknown)
+			assertStalled(t, time.Since(cancelled))
 			server.Resume()
 			require.NoError(t, <-pushed)
 			require.NoError(t, <-pushed)
@@ -773,16 +778,24 @@ func TestMovesAndPopsAreDoneOnceOverABrokenNetwork(t *testing.T) {
 						lists = append(lists, openList(t, rdb, list.Name(), WithCapacity(5)))
 					}
 					proxy.Set(rates)
+					var moves, failed atomic.Int64
+					move := func(err error) {
+						if moves.Add(1); err != redis.Nil && !isDone(err) {
+							failed.Add(1)
+						}
+					}
 					traffic := newTraffic(4)
-					traffic.run(t, min(2000, *faultOperations), func(ctx context.Context, value string) error {
+					traffic.run(t, min(2000, *faultOperations), strikes(proxy), func(ctx context.Context, value string) error {
 						_, err := lists[0].RPush(ctx, value)
 						return err
 					}, func(ctx context.Context, i int) ([]string, error) {
 						switch {
 						case i%3 == 0 && blocking:
-							_, _ = lists[0].BLMove(ctx, lists[1+i%2], "LEFT", "RIGHT", 20*time.Millisecond)
+							_, err := lists[0].BLMove(ctx, lists[1+i%2], "LEFT", "RIGHT", 20*time.Millisecond)
+							move(err)
 						case i%3 == 0:
-							_, _ = lists[0].LMoveM(ctx, lists[1+i%2], "LEFT", "RIGHT", redis.LMoveMArgs{Count: 3})
+							_, err := lists[0].LMoveM(ctx, lists[1+i%2], "LEFT", "RIGHT", redis.LMoveMArgs{Count: 3})
+							move(err)
 						case blocking:
 							_, values, err := BLMPop(ctx, 20*time.Millisecond, "LEFT", int64(1+i%5), lists...)
 							return values, err
@@ -795,6 +808,7 @@ func TestMovesAndPopsAreDoneOnceOverABrokenNetwork(t *testing.T) {
 						traffic.PopValues(ledger.Rest, content(t, list)...) // given up
 					}
 					traffic.assertOnce(t)
+					assert.Greater(t, moves.Load(), 2*failed.Load(), "most moves were acknowledged")
 				})
 			}
 		}

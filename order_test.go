@@ -36,21 +36,26 @@ func TestExactOrderUnderConcurrency(t *testing.T) {
 		for range clients {
 			connections = append(connections, server.Client(t))
 		}
+		explained, made := 0, 0
 		for seed := range uint64(100) {
 			calls, stalled := hammer(t, connections, seed)
 			for stalled {
 				calls, stalled = hammer(t, connections, seed)
 			}
+			explained, made = explained+len(calls), made+clients*callsOfClient
 			operations := history.Operations(calls)
 			require.Equal(t, porcupine.Ok, porcupine.CheckOperationsTimeout(history.Model, operations, time.Minute), "seed %d: %s", seed, describe(operations))
 		}
+		assert.Less(t, explained, made, "some were cancelled")
+		assert.Greater(t, 2*explained, made, "most were not")
 	})
 }
+
+const callsOfClient = 6
 
 // hammer has each client make some calls on a new list. If the server stalls for so long that a caller leaves without knowing
 // whether it took an element, that goes back to its end late, as the design says, and the history is not to be explained.
 func hammer(t *testing.T, connections []redis.UniversalClient, seed uint64) (calls []history.Record, stalled bool) {
-	const each = 6
 	name := newList(t, connections[0]).Name()
 	shared := openList(t, connections[0], name, WithCapacity(1)) // by two of the clients
 	var mutex sync.Mutex
@@ -63,7 +68,7 @@ func hammer(t *testing.T, connections []redis.UniversalClient, seed uint64) (cal
 		}
 		group.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(client)))
-			for i := range each {
+			for i := range callsOfClient {
 				call := history.Call{Name: []string{"lpop", "rpop"}[random.IntN(2)], Count: 1}
 				if random.IntN(2) == 0 {
 					call = history.Call{Name: []string{"lpush", "rpush"}[random.IntN(2)], Values: []string{fmt.Sprintf("%d-%d", client, i)}}

@@ -239,8 +239,10 @@ func TestACancelledPushHearsItsOutcome(t *testing.T) {
 		group.Wait()
 		length, err := list.LLen(t.Context())
 		require.NoError(t, err)
-		if pushed.Load()+cancelled.Load() == callers*calls {
-			assert.Equal(t, pushed.Load(), length)
-		}
+		unheard := callers*calls - pushed.Load() - cancelled.Load()
+		assert.GreaterOrEqual(t, length, pushed.Load())
+		assert.LessOrEqual(t, length, pushed.Load()+unheard)
+		assert.Positive(t, cancelled.Load())
+		assert.Less(t, unheard, int64(callers*calls/10), "the machine has stalled for most of the time")
 	})
 }

@@ -313,8 +313,11 @@ func TestRenameAndExpireOverABrokenNetwork(t *testing.T) {
 			sound, _ := pair(t, server.Client(t), 5)
 			from, to := openList(t, server.Client(t, through(proxy)), sound.Name()), sound.Name()[:len(sound.Name())-len("from")]+"to"
 			back := openList(t, from.rdb(), to)
+			ctx, cancel := context.WithTimeout(t.Context(), *faultPatience)
+			defer cancel()
+			struck := strikes(proxy)
 			proxy.Set(fault)
-			for range 20 {
+			for i := 0; (i < 20 || !struck()) && ctx.Err() == nil; i++ {
 				for i, change := range []func(context.Context) (bool, error){
 					func(ctx context.Context) (bool, error) { return from.RenameNX(ctx, to) },
 					func(ctx context.Context) (bool, error) { return back.ExpireNX(ctx, time.Hour) },
@@ -323,7 +326,7 @@ func TestRenameAndExpireOverABrokenNetwork(t *testing.T) {
 					func(ctx context.Context) (bool, error) { return back.ExpireXX(ctx, 0) },
 					func(ctx context.Context) (bool, error) { return back.ExpireNX(ctx, 0) },
 				} {
-					done, err := change(t.Context())
+					done, err := change(ctx)
 					require.NoError(t, err)
 					require.Equal(t, i != 4, done, "only a list that does not expire is left as it is")
 				}

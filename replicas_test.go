@@ -82,10 +82,7 @@ func TestARepeatedOperationWaitsForReplicasToo(t *testing.T) {
 				_, err := list.RPush(t.Context(), "second")
 				done <- err
 			}()
-			require.Eventually(t, func() bool {
-				cut, _, _, _ := proxy.Counts()
-				return cut > 0
-			}, time.Minute, time.Millisecond)
+			require.Eventually(t, strikes(proxy), time.Minute, time.Millisecond)
 			proxy.Set(redistest.Faults{})
 			assert.ErrorIs(t, <-done, ErrNotReplicated)
 			assert.Equal(t, "second", last(content(t, list)))

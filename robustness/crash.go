@@ -131,3 +131,10 @@ func (sc *scenario) judgeUndone(what string, u ledger.Undone) {
 		sc.violate("%s: %d lost, %d doubled, %d out of order", what, sc.row.Lost, sc.row.Doubled, sc.row.Disordered)
 	}
 }
+
+// judgeAcknowledged makes sure that the clients have done something: what fails is neither lost nor doubled.
+func (sc *scenario) judgeAcknowledged(ledger *queueLedger) {
+	if sc.quit.Err() == nil && ledger.refused*2 > ledger.pushes {
+		sc.violate("most pushes failed: %d of %d", ledger.refused, ledger.pushes)
+	}
+}

@@ -37,7 +37,6 @@ func (sc *scenario) queue(ctx context.Context, nemesis func()) {
 	tally := ledger.close(sc, ends.read)
 	ends.check()
 	ends.judge(ledger)
-	sc.judgeAcknowledged(ledger)
 
 	sc.row.Operations += ledger.operations
 	sc.row.Elements += int64(tally.Popped)
@@ -52,15 +51,12 @@ func (sc *scenario) queue(ctx context.Context, nemesis func()) {
 		sc.violate("%d lost (killed clients had %d at most), %d doubled, %d never pushed: %s", tally.Lost, ledger.excused, tally.Doubled, tally.Invented, tally.Example)
 	case sc.row.Disordered > 0 && !ledger.givenUp:
 		sc.violate("%d out of order", tally.Misplaced)
+	case sc.quit.Err() == nil:
+		if err := ledger.Evidence(); err != nil {
+			sc.violate("most calls of the queue failed: %v", err)
+		}
 	}
 	sc.watch(sc.ctx, ledger)
-}
-
-// judgeAcknowledged makes sure that the clients have done something: what fails is neither lost nor doubled.
-func (sc *scenario) judgeAcknowledged(ledger *queueLedger) {
-	if sc.quit.Err() == nil && ledger.refused*2 > ledger.pushes {
-		sc.violate("most pushes failed: %d of %d", ledger.refused, ledger.pushes)
-	}
 }
 
 // watch checks what it can while a queue runs, until ctx ends. If ctx is the scenario's own, it returns when no wait is left to judge.

@@ -165,8 +165,11 @@ func (sc *scenario) history(running map[int]*round, spec roundSpec) (calls []his
 func (sc *scenario) judge(spec roundSpec, calls []history.Record) {
 	list := sc.open(spec.List)
 	gaveUp := false
-	cancelled := int64(0)
+	cancelled, answered := int64(0), 0
 	for _, r := range calls {
+		if r.Outcome.Fate == ledger.Done {
+			answered++
+		}
 		if r.Call.Cancel > 0 {
 			cancelled++
 		}
@@ -177,6 +180,7 @@ func (sc *scenario) judge(spec roundSpec, calls []history.Record) {
 	}
 	sc.mu.Lock()
 	sc.row.Faults += cancelled
+	sc.calls, sc.answered = sc.calls+len(calls), sc.answered+answered
 	sc.mu.Unlock()
 	if !gaveUp {
 		sc.porcupine(spec, append(calls, sc.final(list, spec)))

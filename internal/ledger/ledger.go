@@ -79,6 +79,7 @@ type Ledger struct {
 	blocks    map[int][]*block // by producer
 	attempted map[int]int      // by producer: how many elements it has reported
 	latest    map[[2]int]int   // by consumer and producer: the highest number seen
+	rest      int              // elements that came out at the end
 	tally     Tally
 }
 
@@ -134,6 +135,21 @@ func (l *Ledger) Counts() (pushed, popped int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.tally.Pushed, l.tally.Popped
+}
+
+// Evidence returns an error if the account shows little, whatever its tally: if no more than half of the elements that producers tried
+// to push were acknowledged, or consumers got no more than half of those. It is for what is to work while faults strike.
+func (l *Ledger) Evidence() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	tried, popped := 0, l.tally.Popped-l.rest
+	for _, attempted := range l.attempted {
+		tried += attempted
+	}
+	if 2*l.tally.Pushed <= tried || 2*popped <= l.tally.Pushed {
+		return fmt.Errorf("of %d elements, %d were acknowledged, and %d were popped", tried, l.tally.Pushed, popped)
+	}
+	return nil
 }
 
 // Attempted returns how many elements the producer has reported, whatever became of them.
@@ -206,6 +222,9 @@ func (l *Ledger) pop(p Popped) {
 	latest, met := l.latest[key]
 	for number := p.First; number < p.First+p.Count; number++ {
 		l.tally.Popped++
+		if p.Consumer == Rest {
+			l.rest++
+		}
 		doubled := l.change(p.Producer, number, func(e *element) {
 			e.seen++
 			if e.seen == 1 || p.End < e.out {

@@ -73,6 +73,33 @@ func TestTheLedgerTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestAnAccountOfLittleIsNoEvidence(t *testing.T) {
+	for name, test := range map[string]struct {
+		acknowledged, popped, left int
+		want                       bool
+	}{
+		"nothing":              {0, 0, 0, false},
+		"all":                  {10, 10, 0, true},
+		"more than half":       {6, 4, 2, true},
+		"half acknowledged":    {5, 5, 0, false},
+		"half popped":          {8, 4, 4, false},
+		"all left":             {10, 0, 10, false},
+		"none was pushed well": {0, 10, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var l Ledger
+			l.Push(Pushed{Producer: 1, Count: test.acknowledged, Fate: Done})
+			l.Push(Pushed{Producer: 1, First: test.acknowledged, Count: 10 - test.acknowledged, Fate: Unknown})
+			l.Pop(Popped{Consumer: 1, Producer: 1, Count: test.popped})
+			l.Pop(Popped{Consumer: Rest, Producer: 1, First: test.popped, Count: test.left})
+			assert.Equal(t, test.want, l.Evidence() == nil, l.Evidence())
+			assert.Zero(t, l.Tally().Lost)
+		})
+	}
+	var untouched Ledger
+	assert.Error(t, untouched.Evidence())
+}
+
 func TestAKilledProducerMayHavePushedWhatItDidNotReport(t *testing.T) {
 	l := Ledger{Unreported: 3}
 	l.Push(Pushed{Producer: 1, First: 0, Count: 2, Fate: Done})

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,20 +26,26 @@ type Faults struct {
 	Delay       time.Duration
 }
 
+// FaultsVariable is the variable that makes all proxies fail the tests that use them, which shows that the tests can fail. With "all",
+// the first fault that a test sets becomes one that cuts everything, for good. With "none", no fault strikes.
+const FaultsVariable = "SHARDEDLIST_FAULTS"
+
 // A Proxy forwards connections between clients and servers, on ports of the loopback interface, and breaks them.
 type Proxy struct {
-	faults atomic.Pointer[Faults]
-	counts [4]atomic.Int64
-	seed   uint64
+	faults  atomic.Pointer[Faults]
+	strikes [6]atomic.Int64 // in the order of the fields of Faults
+	seed    uint64
 
 	mu        sync.Mutex
+	asked     Faults                  // those of all Sets together
 	listeners map[string]net.Listener // by server address
 	open      map[net.Conn]bool
 	closed    bool
 	running   sync.WaitGroup
 }
 
-// NewProxy returns a proxy without faults, which closes when the test ends.
+// NewProxy returns a proxy without faults, which closes when the test ends. If the test has set faults and none of them has struck, the
+// test fails: it has shown nothing.
 func NewProxy(t testing.TB) *Proxy {
 	return NewSeededProxy(t, rand.Uint64())
 }
@@ -48,16 +55,71 @@ func NewProxy(t testing.TB) *Proxy {
 func NewSeededProxy(t testing.TB, seed uint64) *Proxy {
 	p := &Proxy{seed: seed, listeners: map[string]net.Listener{}, open: map[net.Conn]bool{}}
 	p.Set(Faults{})
-	t.Cleanup(p.close)
+	t.Cleanup(func() {
+		p.close()
+		if p.asked != (Faults{}) && p.Strikes() == 0 {
+			t.Errorf("redistest: no fault has struck of %+v", p.asked)
+		}
+	})
 	return p
 }
 
 // Set changes the faults for the traffic from now on.
-func (p *Proxy) Set(f Faults) { p.faults.Store(&f) }
+func (p *Proxy) Set(f Faults) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.asked
+	p.asked = before.or(f)
+	switch os.Getenv(FaultsVariable) {
+	case "none":
+		f = Faults{}
+	case "all":
+		if before != (Faults{}) {
+			return
+		}
+		if f.CutReply > 0 {
+			f = Faults{CutReply: 1}
+		} else if f != (Faults{}) {
+			f = Faults{CutRequest: 1}
+		}
+	}
+	p.faults.Store(&f)
+}
 
-// Counts returns how often each fault has struck, in the order of the fields of [Faults].
-func (p *Proxy) Counts() (cutReply, cutInReply, cutRequest, lateRequest int64) {
-	return p.counts[0].Load(), p.counts[1].Load(), p.counts[2].Load(), p.counts[3].Load()
+// The kinds of faults, in the order of the fields of Faults.
+const (
+	cutReply = iota
+	cutInReply
+	cutRequest
+	dropReply
+	dropRequest
+	lateRequest
+)
+
+// or returns the higher of each rate.
+func (f Faults) or(other Faults) Faults {
+	return Faults{
+		CutReply:    max(f.CutReply, other.CutReply),
+		CutInReply:  max(f.CutInReply, other.CutInReply),
+		CutRequest:  max(f.CutRequest, other.CutRequest),
+		DropReply:   max(f.DropReply, other.DropReply),
+		DropRequest: max(f.DropRequest, other.DropRequest),
+		LateRequest: max(f.LateRequest, other.LateRequest),
+		Delay:       max(f.Delay, other.Delay),
+	}
+}
+
+// Strikes returns how often faults of the kinds that were set have struck.
+func (p *Proxy) Strikes() (strikes int64) {
+	p.mu.Lock()
+	f := p.asked
+	p.mu.Unlock()
+	for kind, rate := range []float64{f.CutReply, f.CutInReply, f.CutRequest, f.DropReply, f.DropRequest, f.LateRequest} {
+		if rate > 0 {
+			strikes += p.strikes[kind].Load()
+		}
+	}
+	return strikes
 }
 
 // Dial connects to the server at addr through the proxy. It is a Dialer for go-redis, so that connections to the nodes of a cluster,
@@ -134,14 +196,14 @@ func (p *Proxy) serve(client net.Conn, addr string, requests, replies *rand.Rand
 	both.Go(func() {
 		defer end()
 		p.pass(server, client, func(piece []byte) bool { return !handshake.Load() && p.reply(piece, client, replies) },
-			func() bool { return !handshake.Load() && replies.Float64() < p.faults.Load().DropReply })
+			func() bool { return !handshake.Load() && p.drops(dropReply, p.faults.Load().DropReply, replies) })
 	})
 	both.Go(func() {
 		defer server.Close() // the client may have left while a late request was held
 		p.pass(client, server, func(piece []byte) bool {
 			handshake.Store(bytes.Contains(piece, []byte("\r\nhello\r\n")) || bytes.Contains(piece, []byte("\r\nclient\r\n")))
 			return !handshake.Load() && p.request(requests)
-		}, func() bool { return !handshake.Load() && requests.Float64() < p.faults.Load().DropRequest })
+		}, func() bool { return !handshake.Load() && p.drops(dropRequest, p.faults.Load().DropRequest, requests) })
 	})
 	both.Wait()
 	p.forget(client, server)
@@ -173,10 +235,10 @@ func (p *Proxy) reply(piece []byte, client net.Conn, rng *rand.Rand) (stop bool)
 	f, roll := p.faults.Load(), rng.Float64()
 	switch {
 	case roll < f.CutReply:
-		p.counts[0].Add(1)
+		p.strikes[cutReply].Add(1)
 		return true
 	case roll < f.CutReply+f.CutInReply:
-		p.counts[1].Add(1)
+		p.strikes[cutInReply].Add(1)
 		_, _ = client.Write(piece[:len(piece)/2])
 		return true
 	}
@@ -187,13 +249,21 @@ func (p *Proxy) request(rng *rand.Rand) (stop bool) {
 	f, roll := p.faults.Load(), rng.Float64()
 	switch {
 	case roll < f.CutRequest:
-		p.counts[2].Add(1)
+		p.strikes[cutRequest].Add(1)
 		return true
 	case roll < f.CutRequest+f.LateRequest:
-		p.counts[3].Add(1)
+		p.strikes[lateRequest].Add(1)
 		time.Sleep(f.Delay)
 	}
 	return false
+}
+
+func (p *Proxy) drops(kind int, rate float64, rng *rand.Rand) bool {
+	drops := rng.Float64() < rate
+	if drops {
+		p.strikes[kind].Add(1)
+	}
+	return drops
 }
 
 func (p *Proxy) track(conns ...net.Conn) bool {
