@@ -34,7 +34,7 @@ func TestFaultTestsCanFail(t *testing.T) {
 		t.Run(faults, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run", "^("+strings.Join(tests, "|")+")$",
-				"-test.parallel", "16", "-test.timeout", "9m", "-fault.operations", "400", "-fault.patience", "3s")
+				"-test.parallel", "16", "-test.timeout", "15m", "-fault.operations", "400", "-fault.patience", "3s")
 			cmd.Env = append(os.Environ(), redistest.FaultsVariable+"="+faults)
 			output, err := cmd.CombinedOutput()
 			require.Error(t, err)

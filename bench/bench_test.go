@@ -12,17 +12,19 @@ import (
 	"time"
 )
 
-// TestReport runs the short throughput section. It does not judge the figures.
+// TestReport runs two short sections. It does not judge the figures.
 func TestReport(t *testing.T) {
 	requireRedis(t)
 	dir := t.TempDir()
 	data := filepath.Join(dir, "results.json")
-	if err := run(t.Context(), []string{"-short", "-runs", "1", "-only", "throughput", "-o", dir, "-data", data}); err != nil {
+	if err := run(t.Context(), []string{"-short", "-runs", "1", "-only", "throughput|cancel", "-o", dir, "-data", data}); err != nil {
 		t.Fatal(err)
 	}
 	page, svg := read(t, dir, "benchmarks.md"), read(t, dir, "bench-rpush.svg")
 	for _, want := range []string{
-		"cd bench && go run . -short -runs 1 -only throughput\n",
+		"cd bench && go run . -short -runs 1 -only throughput|cancel\n",
+		"## A cancelled wait\n",
+		"| Time of a wait of 3,000 ms that is cancelled after 100 ms | go-redis | ",
 		"| RPush, 512 goroutines, against the fastest other client | ≥ 2.5× |",
 		"### LPop, 1,024 bytes",
 		"| 64 | go-redis AutoPipeline |",

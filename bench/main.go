@@ -40,6 +40,7 @@ var sections = []struct {
 	{"queue", (*bench).queue},
 	{"wakeup", (*bench).wakeup},
 	{"blocked", (*bench).blocked},
+	{"cancel", (*bench).cancel},
 	{"big", (*bench).big},
 	{"memory", (*bench).memory},
 	{"length", (*bench).length},

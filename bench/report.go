@@ -62,6 +62,9 @@ func newReport(from results) *report {
 	if from.Blocked != nil {
 		r.blocked(from.Blocked)
 	}
+	if from.Cancel != nil {
+		r.cancel(from.Cancel)
+	}
 	if from.Big != nil {
 		r.big(from.Big)
 	}

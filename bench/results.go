@@ -24,6 +24,7 @@ type results struct {
 	Queue      []clientResult  `json:"queue,omitempty"` // ours first
 	Wakeup     *wakeupResult   `json:"wakeup,omitempty"`
 	Blocked    *blockedResult  `json:"blocked,omitempty"`
+	Cancel     *cancelResult   `json:"cancel,omitempty"`
 	Big        *bigResult      `json:"big,omitempty"`
 	Memory     *memoryResult   `json:"memory,omitempty"`
 	Length     *lengthResult   `json:"length,omitempty"`

@@ -82,6 +82,38 @@ func TestAPopThatACrashUndidIsToldFromALoss(t *testing.T) {
 	}
 }
 
+func TestAScenarioNeedsStrikesAndResults(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault           string
+		strikes         int64
+		calls, answered int
+		want            string
+	}{
+		"no fault":              {"none", 0, 10, 10, ""},
+		"struck":                {"restart", 1, 10, 6, ""},
+		"not struck":            {"restart", 0, 10, 10, "no fault has struck"},
+		"no crash":              {"crash", 0, 0, 0, "no fault has struck"},
+		"no call was cancelled": {"cancel", 0, 10, 10, "no fault has struck"},
+		"few results":           {"restart", 1, 10, 4, "of 10 calls in rounds, only 4 had a result"},
+		"a queue alone":         {"restart", 1, 0, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenarios, err := selectScenarios(test.fault, "all", "methods")
+			require.NoError(t, err)
+			sc := scenarios[0]
+			sc.quit = t.Context()
+			sc.ctx, sc.fail = context.WithCancelCause(t.Context())
+			sc.row.Faults, sc.calls, sc.answered = test.strikes, test.calls, test.answered
+			sc.showEvidence()
+			if cause := context.Cause(sc.ctx); test.want == "" {
+				assert.NoError(t, cause)
+			} else {
+				assert.EqualError(t, cause, test.want)
+			}
+		})
+	}
+}
+
 func TestRunsOfElementsAreOneWord(t *testing.T) {
 	line := appendRuns(nil, []string{"7.12", "7.13", "7.14", "8.15", "8.17", "no element", "8.018"})
 	assert.Equal(t, " 7.12*3 8.15 8.17 6e6f20656c656d656e74 382e303138", string(line))

@@ -26,8 +26,8 @@ type Faults struct {
 	Delay       time.Duration
 }
 
-// FaultsVariable is the variable that makes all proxies fail the tests that use them, which shows that the tests can fail. With "all",
-// the first fault that a test sets becomes one that cuts everything, for good. With "none", no fault strikes.
+// FaultsVariable is the variable that makes the tests fail that use a proxy, to show that they can. With "all", the first faults that a
+// test sets become one that cuts everything, for good. With "none", no fault strikes.
 const FaultsVariable = "SHARDEDLIST_FAULTS"
 
 // A Proxy forwards connections between clients and servers, on ports of the loopback interface, and breaks them.
