@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
@@ -47,7 +46,7 @@ func TestInfoEstimatesTheBytesOfManyShards(t *testing.T) {
 		require.NoError(t, err)
 		var exact int64
 		for id := info.First; id <= info.Last; id++ {
-			exact += rdb.MemoryUsage(t.Context(), list.keys().Shard(id)).Val()
+			exact += rdb.MemoryUsage(t.Context(), list.shard(t.Context(), id)).Val()
 		}
 		assert.InEpsilon(t, exact, info.Bytes, 0.02)
 	}
@@ -56,38 +55,62 @@ func TestInfoEstimatesTheBytesOfManyShards(t *testing.T) {
 // Check must be able to fail: each breach is made by hand, and must be named.
 func TestCheckNamesEveryBreach(t *testing.T) {
 	t.Parallel()
-	breaches := map[string]func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys){
-		"shard 1 is missing":                          func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.Del(t.Context(), k.Shard(1)) },
-		"shard 1 holds 2 elements, the capacity is 3": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.LPop(t.Context(), k.Shard(1)) },
-		"shard 1 holds 4 elements, the capacity is 3": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.LPush(t.Context(), k.Shard(1), "x") },
-		"shard 0 is missing":                          func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.Del(t.Context(), k.Shard(0)) },
-		"shard 3 is missing":                          func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.Del(t.Context(), k.Shard(3)) },
-		"shard 2 is not a list": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) {
-			rdb.Set(t.Context(), k.Shard(2), "x", 0)
+	breaches := map[string]func(t *testing.T, rdb redis.UniversalClient, list *ShardedList){
+		"shard 1 is missing": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.Del(t.Context(), list.shard(t.Context(), 1))
 		},
-		"stray shards, which meta does not know: -1, 8..10 (4 in all)": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) {
+		"shard 1 holds 2 elements, the capacity is 3": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.LPop(t.Context(), list.shard(t.Context(), 1))
+		},
+		"shard 1 holds 4 elements, the capacity is 3": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.LPush(t.Context(), list.shard(t.Context(), 1), "x")
+		},
+		"shard 0 is missing": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.Del(t.Context(), list.shard(t.Context(), 0))
+		},
+		"shard 3 is missing": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.Del(t.Context(), list.shard(t.Context(), 3))
+		},
+		"shard 2 is not a list": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.Set(t.Context(), list.shard(t.Context(), 2), "x", 0)
+		},
+		"stray shards, which no meta knows: -1, 8..10 (4 in all)": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
 			for _, id := range []int64{9, 10, -1, 8} {
-				rdb.LPush(t.Context(), k.Shard(id), "x")
+				rdb.LPush(t.Context(), list.shard(t.Context(), id), "x")
 			}
 		},
-		"the bell holds 2 dummies":                 func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.LPush(t.Context(), k.Bell, 1, 1) },
-		"the bell never expires":                   func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.LPush(t.Context(), k.Bell, 1) },
-		"the bell is not a list":                   func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.Set(t.Context(), k.Bell, 1, 0) },
-		"the meta of a list with elements expires": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.Expire(t.Context(), k.Meta, 1e11) },
-		"a list with elements is armed": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) {
-			rdb.HSet(t.Context(), k.Meta, "armed", 1)
+		"the bell holds 2 dummies": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.LPush(t.Context(), list.keys().Bell, 1, 1)
 		},
-		"meta has the capacity 0": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.HSet(t.Context(), k.Meta, "cap", 0) },
-		"has no pointers":         func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.HDel(t.Context(), k.Meta, "first") },
-		"first 7 is beyond last 3": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) {
-			rdb.HSet(t.Context(), k.Meta, "first", 7)
+		"the bell never expires": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.LPush(t.Context(), list.keys().Bell, 1)
 		},
-		"shard 1 expires, the list does not": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) {
-			rdb.Expire(t.Context(), k.Shard(1), time.Hour)
+		"the bell is not a list": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.Set(t.Context(), list.keys().Bell, 1, 0)
 		},
-		"the shards are to expire, the list is not": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) { rdb.HSet(t.Context(), k.Meta, "ttl", 1) },
-		"the meta of an empty list never expires": func(t *testing.T, rdb redis.UniversalClient, k oneslot.Keys) {
-			rdb.HSet(t.Context(), k.Meta, "first", 4)
+		"the meta of a list with elements expires": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.Expire(t.Context(), list.keys().Meta, 1e11)
+		},
+		"a list with elements is armed": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.HSet(t.Context(), list.keys().Meta, "armed", 1)
+		},
+		"meta has the capacity 0": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.HSet(t.Context(), list.keys().Meta, "cap", 0)
+		},
+		"has no pointers": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.HDel(t.Context(), list.keys().Meta, "first")
+		},
+		"first 7 is beyond last 3": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.HSet(t.Context(), list.keys().Meta, "first", 7)
+		},
+		"shard 1 expires, the list does not": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.Expire(t.Context(), list.shard(t.Context(), 1), time.Hour)
+		},
+		"the shards are to expire, the list is not": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.HSet(t.Context(), list.keys().Meta, "ttl", 1)
+		},
+		"the meta of an empty list never expires": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.HSet(t.Context(), list.keys().Meta, "first", 4)
 		},
 	}
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
@@ -98,7 +121,7 @@ func TestCheckNamesEveryBreach(t *testing.T) {
 			_, err = list.RPush(t.Context(), numbers(0, 11)...)
 			require.NoError(t, err)
 			require.NoError(t, list.Check(t.Context()))
-			breach(t, rdb, list.keys())
+			breach(t, rdb, list)
 			err = list.Check(t.Context())
 			assert.ErrorIs(t, err, ErrBroken)
 			assert.ErrorContains(t, err, words)
@@ -115,7 +138,7 @@ func TestAnOverfullShardIsAnError(t *testing.T) {
 		require.NoError(t, err)
 		_, err = list.RPush(t.Context(), "a", "b")
 		require.NoError(t, err)
-		require.NoError(t, rdb.RPush(t.Context(), list.keys().Shard(0), "c", "d").Err())
+		require.NoError(t, rdb.RPush(t.Context(), list.shard(t.Context(), 0), "c", "d").Err())
 		for _, values := range [][]any{{"e"}, {"e", "f"}} {
 			_, err = list.RPush(t.Context(), values...)
 			assert.ErrorIs(t, err, ErrBroken)
@@ -159,7 +182,7 @@ func TestDelOfABrokenList(t *testing.T) {
 		list := newList(t, rdb, WithCapacity(2))
 		_, err := list.RPush(t.Context(), numbers(0, 6)...)
 		require.NoError(t, err)
-		require.NoError(t, rdb.Del(t.Context(), list.keys().Shard(0)).Err())
+		require.NoError(t, rdb.Del(t.Context(), list.shard(t.Context(), 0)).Err())
 		existed, err := list.Del(t.Context())
 		require.NoError(t, err)
 		assert.True(t, existed)
@@ -177,7 +200,7 @@ func TestAMissingShardIsAnError(t *testing.T) {
 			require.NoError(t, err)
 			_, err = list.RPush(t.Context(), numbers(0, 6)...)
 			require.NoError(t, err)
-			require.NoError(t, rdb.Del(t.Context(), list.keys().Shard(id)).Err())
+			require.NoError(t, rdb.Del(t.Context(), list.shard(t.Context(), id)).Err())
 			before := len(keysOfList(t, list))
 
 			_, err = list.LRange(t.Context(), 0, -1)

@@ -76,7 +76,7 @@ func TestDesignPageNamesEveryKey(t *testing.T) {
 // formOf replaces what is different in keys of the same kind, as the table does.
 func formOf(key string) string {
 	key = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`).ReplaceAllString(key, "<uuid>")
-	return regexp.MustCompile(`:-?\d+$`).ReplaceAllString(key, ":<id>")
+	return regexp.MustCompile(`:#[0-9a-f]{12}\.\d+:-?\d+$`).ReplaceAllString(key, ":#<identity>:<id>")
 }
 
 // keysInDesignPage returns the forms of keys in the table, with their types, and the fields of meta.

@@ -10,10 +10,11 @@
 // # Model
 //
 // The list "jobs" owns these keys and no others. They share a hash tag, so that one atomic script can access all of them on
-// a cluster:
+// a cluster. A list that has been renamed keeps its shards under the name that it was created with:
 //
-//	{jobs}:meta    hash    first and last, the ids of the end shards; the capacity; the version of the layout
-//	{jobs}:<id>    list    the shard with that id; ids grow to the right and may be negative
+//	{jobs}:meta    hash    first and last, the ids of the end shards; the capacity; the version of the layout; the prefix
+//	                       of the shards' keys
+//	{jobs}:#…:<id> list    the shard with that id; ids grow to the right and may be negative
 //	{jobs}:bell    list    dummy elements that wake blocked consumers; never data
 //	{jobs}:bell:…  list    dummy elements that end the wait of one consumer
 //	{jobs}:op:…    string  the number and the result of the last operation of a client, for a minute; a list beside it
@@ -27,7 +28,7 @@
 //
 // Each method is one Lua script on the server, which is atomic and has the result of the Redis command of that name, unless
 // the comment of the method says otherwise. The work of a script does not grow with the length of the list, unless that of the
-// Redis command does (LRange, LPos, LInsert, LRem, Copy); Rename is O(shards).
+// Redis command does (LRange, LPos, LInsert, LRem, Copy).
 //
 // An error reply means that nothing has changed. Pops and Del work while the server refuses writes because its memory is
 // full. Pushes then fail with the server's OOM error.

@@ -343,7 +343,7 @@ func TestChangesKeepTheExpiry(t *testing.T) {
 			assert.Zero(t, info.Unswept, name)
 			ending := []string{list.keys().Meta}
 			for id := info.First; id <= info.Last; id++ {
-				ending = append(ending, list.keys().Shard(id))
+				ending = append(ending, list.shard(t.Context(), id))
 			}
 			for _, key := range ending {
 				assert.Positive(t, list.rdb().PTTL(t.Context(), key).Val(), "%s: %s", name, key)
@@ -396,9 +396,9 @@ func TestAStepOfExpireIsBounded(t *testing.T) {
 	})
 	require.NoError(t, list.Check(t.Context()))
 	for id := range int64(10_000) {
-		require.Positive(t, rdb.PTTL(t.Context(), list.keys().Shard(id)).Val())
+		require.Positive(t, rdb.PTTL(t.Context(), list.shard(t.Context(), id)).Val())
 	}
-	require.Greater(t, rdb.PTTL(t.Context(), list.keys().Meta).Val(), rdb.PTTL(t.Context(), list.keys().Shard(5)).Val())
+	require.Greater(t, rdb.PTTL(t.Context(), list.keys().Meta).Val(), rdb.PTTL(t.Context(), list.shard(t.Context(), 5)).Val())
 }
 
 // A queue whose expiry is put off with each push must not pay for its length each time.
@@ -641,7 +641,7 @@ func TestExpiryModel(t *testing.T) {
 			list, key, what := lists[i], plain(i), ""
 			var got, want any
 			var err error
-			switch random.IntN(20) {
+			switch random.IntN(22) {
 			case 0, 1:
 				values := numbers(step*1000, step*1000+1+random.IntN(5)*random.IntN(80))
 				got, err = list.LPush(t.Context(), values...)
@@ -696,7 +696,7 @@ func TestExpiryModel(t *testing.T) {
 					err = ignoreNil(err)
 				}
 				got = want
-			case 13:
+			case 13, 20, 21:
 				what, err = "rename", list.Rename(t.Context(), names[k])
 				if wantErr := rdb.Rename(t.Context(), key, plain(k)).Err(); wantErr != nil {
 					require.ErrorContains(t, err, wantErr.Error())
@@ -719,26 +719,29 @@ func TestExpiryModel(t *testing.T) {
 			_, err := l.Del(t.Context())
 			require.NoError(t, err)
 		}
+		for _, l := range lists {
+			assert.Empty(t, keysOfList(t, l), "no shard is left under a former name")
+		}
 	})
 }
 
 func TestCheckNamesEveryBreachOfAnExpiry(t *testing.T) {
 	t.Parallel()
-	breaches := map[string]func(ctx context.Context, rdb redis.UniversalClient, k oneslot.Keys){
-		"shard 1 expires before the list": func(ctx context.Context, rdb redis.UniversalClient, k oneslot.Keys) {
-			rdb.Expire(ctx, k.Shard(1), time.Minute)
+	breaches := map[string]func(ctx context.Context, rdb redis.UniversalClient, list *ShardedList){
+		"shard 1 expires before the list": func(ctx context.Context, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.Expire(ctx, list.shard(ctx, 1), time.Minute)
 		},
-		"shard 1 never expires, the list does": func(ctx context.Context, rdb redis.UniversalClient, k oneslot.Keys) {
-			rdb.Persist(ctx, k.Shard(1))
+		"shard 1 never expires, the list does": func(ctx context.Context, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.Persist(ctx, list.shard(ctx, 1))
 		},
-		"shard 1 expires after meta": func(ctx context.Context, rdb redis.UniversalClient, k oneslot.Keys) {
-			rdb.Expire(ctx, k.Shard(1), 1000*time.Hour)
+		"shard 1 expires after meta": func(ctx context.Context, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.Expire(ctx, list.shard(ctx, 1), 1000*time.Hour)
 		},
-		"the meta of a list with elements expires": func(ctx context.Context, rdb redis.UniversalClient, k oneslot.Keys) {
-			rdb.HSet(ctx, k.Meta, "walk", 1)
+		"the meta of a list with elements expires": func(ctx context.Context, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.HSet(ctx, list.keys().Meta, "walk", 1)
 		},
-		"an empty list is to expire": func(ctx context.Context, rdb redis.UniversalClient, k oneslot.Keys) {
-			rdb.HSet(ctx, k.Meta, "first", 4, "last", 3)
+		"an empty list is to expire": func(ctx context.Context, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.HSet(ctx, list.keys().Meta, "first", 4, "last", 3)
 		},
 	}
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
@@ -751,7 +754,7 @@ func TestCheckNamesEveryBreachOfAnExpiry(t *testing.T) {
 			_, err = list.Expire(t.Context(), time.Hour)
 			require.NoError(t, err)
 			require.NoError(t, list.Check(t.Context()))
-			breach(t.Context(), rdb, list.keys())
+			breach(t.Context(), rdb, list)
 			assert.ErrorContains(t, list.Check(t.Context()), words)
 		}
 	})

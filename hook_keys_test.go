@@ -176,9 +176,9 @@ func TestHookGuardsTheKeysOfLists(t *testing.T) {
 			rdb := hookOn(t, server, tag+"*")
 			q := tag + ":q"
 			require.NoError(t, rdb.RPush(ctx, q, "a", "b", "c").Err())
-			keys := oneslot.KeysOf(q)
+			keys, list := oneslot.KeysOf(q), openList(t, server.Client(t), q)
 			record := keys.Records() + uuid.NewString()
-			for _, key := range []string{keys.Shard(0), keys.Shard(-1), keys.Meta, keys.Bell, record, record + ":popped", keys.Release(uuid.NewString())} {
+			for _, key := range []string{list.shard(ctx, 0), list.shard(ctx, -1), keys.Meta, keys.Bell, record, record + ":popped", keys.Release(uuid.NewString())} {
 				for _, command := range [][]any{
 					{"del", key}, {"unlink", tag + "other", key}, {"set", key, "x"}, {"hset", key, "first", "7"}, {"expire", key, 1},
 					{"persist", key}, {"rename", key, tag + "other"}, {"rename", tag + "other", key}, {"copy", tag + "other", key},
@@ -191,19 +191,17 @@ func TestHookGuardsTheKeysOfLists(t *testing.T) {
 				}
 				if _, sure := oneslot.Owner(key); sure {
 					assert.ErrorIs(t, rdb.RPush(ctx, key, "x").Err(), ErrUnsupported, key)
-				} else if key == keys.Shard(0) {
-					assert.ErrorIs(t, rdb.RPush(ctx, key, "x").Err(), ErrPlainList, key)
 				}
 				assert.NoError(t, rdb.Exists(ctx, key).Err(), "reads pass")
 				assert.NoError(t, rdb.Type(ctx, key).Err(), "reads pass")
 			}
 			layout, err := rdb.HGet(ctx, keys.Meta, "layout").Result()
 			assert.NoError(t, err)
-			assert.Equal(t, "1", layout, "reads pass")
+			assert.Equal(t, list.shard(ctx, 0), layout[1:]+"0", "reads pass")
 			assert.Equal(t, []string{"a", "b", "c"}, rdb.LRange(ctx, q, 0, -1).Val())
-			require.NoError(t, openList(t, server.Client(t), q).Check(ctx))
+			require.NoError(t, list.Check(ctx))
 
-			for _, key := range []string{tag + ":jobs:0", tag + ":jobs:-7", tag + ":user:meta", tag + ":door:bell", tag + "plain:07"} {
+			for _, key := range []string{q + ":0", tag + ":jobs:0", tag + ":jobs:-7", tag + ":user:meta", tag + ":door:bell", tag + "plain:07"} {
 				require.NoError(t, rdb.Set(ctx, key, "v", 0).Err(), "no list has it")
 				require.NoError(t, rdb.Rename(ctx, key, key+"x").Err())
 				require.NoError(t, rdb.Rename(ctx, key+"x", key).Err())

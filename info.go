@@ -55,10 +55,10 @@ func (l *ShardedList) Check(ctx context.Context) error {
 // because the hash {name}:meta was evicted or deleted while the list had elements. Nothing else notices stray shards: the list is
 // empty without that hash, the next push begins it anew, and Del deletes only what was pushed since. Check names them.
 //
-// The list itself stays as it is, and other clients may use it meanwhile. DelStrays takes every Redis list at a key such as
-// {name}:7 for a shard, since nobody else should give a key that name: run Check first in case of doubt. It finds the shards with SCAN, and so is O(keys of
-// the server), in bounded steps. If it fails, it has deleted as many as it returns, or a hundred more. While the cluster slot of the
-// list moves, it may miss some. It is not applied exactly once, and does not wait for replicas. See [ShardedList] for errors.
+// The list itself stays as it is, and other clients may use it meanwhile. A list that was renamed from this name keeps its shards, but
+// must not be renamed again while DelStrays runs. It finds shards with SCAN, and so is O(keys of the server), in bounded steps. If it
+// fails, it has deleted as many as it returns, or a hundred more. While the cluster slot of the list moves, it may miss some, or fail.
+// It is not applied exactly once, and does not wait for replicas. See [ShardedList] for errors.
 func (l *ShardedList) DelStrays(ctx context.Context) (deleted int64, err error) {
 	deleted, err = l.list.DeleteStrays(ctx)
 	return deleted, l.wrap("delstrays", err)

@@ -15,13 +15,14 @@ var hostileNames = []string{
 	"jobs", "{jobs}", "{jobs}{}", "{{jobs}}", "jobs}{", "}{", "{}", "{", "}", "{}{}", "}{}", "{}}", "{{}", "{a}{b}", "a{b}c", "{a}b",
 	"{user1}:jobs", "jobs:meta", "{jobs}:meta", "{jobs}:bell", "jobs:0", "{jobs}:0", "jobs:", ":", " ", "a b", "a\x00b", "\x00",
 	"ключ", "{ключ}", "\xff\xfe", `\`, `\(`, `\{`, "*", "?[a]", "a\r\nb", strings.Repeat("x", 10_000),
-	"{jobs}:op:5c0b1e38-6d4b-4b7e-9f1f-0d8a54a2c111", "{jobs}:bell:5c0b1e38-6d4b-4b7e-9f1f-0d8a54a2c111",
+	"{jobs}:#0d8a54a2c111.7", "{jobs}:op:5c0b1e38-6d4b-4b7e-9f1f-0d8a54a2c111", "{jobs}:bell:5c0b1e38-6d4b-4b7e-9f1f-0d8a54a2c111",
 }
 
 // ownedKeys are keys of every kind that a list of the name may own.
 func ownedKeys(name string) []string {
 	k, id := oneslot.KeysOf(name), "5c0b1e38-6d4b-4b7e-9f1f-0d8a54a2c111"
-	return []string{k.Meta, k.Bell, k.Shard(0), k.Shard(-1), k.Shard(1), k.Release(id), k.Records() + id, k.Records() + id + ":popped"}
+	shards := k.Prefix + "#0d8a54a2c111.7:"
+	return []string{k.Meta, k.Bell, shards + "0", shards + "-1", k.Release(id), k.Records() + id, k.Records() + id + ":popped"}
 }
 
 func TestDistinctNamesNeverShareAKey(t *testing.T) {
@@ -63,7 +64,6 @@ func TestAHashTagIsKept(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, "{user1}:jobs:meta", oneslot.KeysOf("{user1}:jobs").Meta)
 	assert.Equal(t, "{jobs}:meta", oneslot.KeysOf("jobs").Meta)
-	assert.Equal(t, "{jobs}:-7", oneslot.KeysOf("jobs").Shard(-7))
 }
 
 func TestAnyNameWorks(t *testing.T) {

@@ -19,7 +19,6 @@ import (
 	"github.com/shardedlist/shardedlist/internal/batch"
 	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/ledger"
-	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
@@ -501,12 +500,12 @@ func TestAWrongTypeAtTheDestinationChangesNothing(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
-		for what, key := range map[string]func(k oneslot.Keys) string{
-			"meta":  func(k oneslot.Keys) string { return k.Meta },
-			"bell":  func(k oneslot.Keys) string { return k.Bell },
-			"first": func(k oneslot.Keys) string { return k.Shard(0) },
-			"next":  func(k oneslot.Keys) string { return k.Shard(1) },
-			"last":  func(k oneslot.Keys) string { return k.Shard(2) },
+		for what, key := range map[string]func(list *ShardedList) string{
+			"meta":  func(list *ShardedList) string { return list.keys().Meta },
+			"bell":  func(list *ShardedList) string { return list.keys().Bell },
+			"first": func(list *ShardedList) string { return list.shard(context.Background(), 0) },
+			"next":  func(list *ShardedList) string { return list.shard(context.Background(), 1) },
+			"last":  func(list *ShardedList) string { return list.shard(context.Background(), 2) },
 		} {
 			for _, count := range []int64{1, 5} {
 				tag := uniqueName(t)
@@ -521,7 +520,7 @@ func TestAWrongTypeAtTheDestinationChangesNothing(t *testing.T) {
 					_, err = destination.RPush(t.Context(), "x")
 					require.NoError(t, err)
 				}
-				require.NoError(t, rdb.Set(t.Context(), key(destination.keys()), "foreign", 0).Err())
+				require.NoError(t, rdb.Set(t.Context(), key(destination), "foreign", 0).Err())
 				before := []map[string]string{snapshot(t, source), snapshot(t, destination)}
 				_, err = source.LMoveM(t.Context(), destination, "LEFT", "RIGHT", redis.LMoveMArgs{Count: count})
 				if err == nil {

@@ -201,6 +201,27 @@ func TestAPushOfOneValueTakesThreeCallsOrFewer(t *testing.T) {
 	}
 }
 
+// A push that creates the list makes its identity from what the script has, and reads no key that cannot exist.
+func TestAFirstPushTakesFiveCalls(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t, redistest.Redis).Client(t).(*redis.Client)
+	list := newList(t, rdb)
+	create := func() {
+		_, err := list.RPush(t.Context(), "x")
+		require.NoError(t, err)
+	}
+	create() // the script is loaded, and the session has a record
+	var calls map[string]int
+	for range 2 {
+		_, err := list.Del(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, rdb.ConfigResetStat(t.Context()).Err())
+		create()
+		calls = without(commandCalls(t, rdb), "config|resetstat", "info", "get", "set")
+	}
+	assert.Equal(t, map[string]int{"evalsha": 1, "hmget": 2, "exists": 1, "hset": 1, "rpush": 1}, calls)
+}
+
 func without(calls map[string]int, names ...string) map[string]int {
 	for _, name := range names {
 		delete(calls, name)

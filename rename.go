@@ -10,9 +10,8 @@ import (
 // the list does not exist. This ShardedList keeps its old name, at which there is then no list. Callers blocked in BLPop on the
 // new name are served; those on the old name keep waiting. The list keeps its expiry.
 //
-// It is one atomic step. It is O(shards), because the keys of the shards contain the name. In Redis, RENAME is O(1). A million
-// elements in shards of 512 block the server for some milliseconds. The shards of a list that had the new name are unlinked in
-// further steps, as by Del.
+// It is one atomic step, which is O(1): the shards keep their keys, in which the old name is. Those of a list that had the new name
+// are unlinked in further steps, as by Del.
 //
 // It is applied exactly once. Before anything is sent, it returns ErrEmptyName if newName is empty and, on a cluster, the
 // server's CROSSSLOT if the names are not in one slot. Give them a common hash tag. See [ShardedList] for retries, cancellation
@@ -32,7 +31,7 @@ func (l *ShardedList) RenameNX(ctx context.Context, newName string) (bool, error
 // returns false if this list does not exist, or if the destination exists and replace is not set. Callers blocked in BLPop on
 // the destination are served.
 //
-// It is one atomic step, O(elements), and blocks the server for that long, as COPY does. If the memory of the server is full,
+// It is one atomic step, O(elements) as in Redis, and blocks the server for that long. If the memory of the server is full,
 // it fails with the OOM error and changes nothing. Its other errors are those of Rename, and the server's error if the
 // destination is this list.
 func (l *ShardedList) Copy(ctx context.Context, destination string, replace bool) (bool, error) {

@@ -2,6 +2,8 @@ package shardedlist
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -226,6 +228,177 @@ func TestRenameAndCopyTakeAnUnfinishedExpireAlong(t *testing.T) {
 			require.NoError(t, to.Check(t.Context()))
 			assert.NotContains(t, snapshot(t, to)[to.keys().Meta], "walk")
 			assert.Positive(t, to.rdb().PTTL(t.Context(), to.keys().Meta).Val())
+		}
+	})
+}
+
+// What the server does in a Rename does not depend on the number of shards, whether they expire or not.
+func TestRenameTakesTheSameCallsForAnyLength(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			rdb := redistest.Start(t, kind).Client(t).(*redis.Client)
+			for name, prepare := range map[string]func(t *testing.T, from, to *ShardedList){
+				"plain": func(*testing.T, *ShardedList, *ShardedList) {},
+				"expiring": func(t *testing.T, from, _ *ShardedList) {
+					_, err := from.Expire(t.Context(), time.Hour)
+					require.NoError(t, err)
+				},
+				"onto another list": func(t *testing.T, _, to *ShardedList) {
+					_, err := to.RPush(t.Context(), "replaced")
+					require.NoError(t, err)
+				},
+				"of the former layout": func(t *testing.T, from, _ *ShardedList) { toFormerLayout(t, from) },
+			} {
+				calls := map[int]map[string]int{}
+				for _, shards := range []int{10, 10, 5000} { // once to load the scripts
+					tag := "{" + uniqueName(t) + "}"
+					from, to := openList(t, rdb, tag+"from", WithCapacity(2), WithoutExactlyOnce()), openList(t, rdb, tag+"to", WithCapacity(2))
+					_, err := from.RPush(t.Context(), numbers(0, 2*shards)...)
+					require.NoError(t, err)
+					prepare(t, from, to)
+					require.NoError(t, rdb.ConfigResetStat(t.Context()).Err())
+					require.NoError(t, from.Rename(t.Context(), to.Name()))
+					calls[shards] = commandCalls(t, rdb)
+					info, err := to.Info(t.Context())
+					require.NoError(t, err)
+					require.EqualValues(t, shards, info.Shards)
+				}
+				assert.Equal(t, 1, calls[10]["rename"], name)
+				assert.Equal(t, calls[10], calls[5000], name)
+			}
+		})
+	}
+}
+
+// A list that has been renamed keeps its shards where they are. New lists of the old name must not meet them, not even if they are
+// created in the same transaction, in which the server's clock may stand still.
+func TestNewListsOfTheOldNameKeepClearOfRenamedOnes(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		for _, options := range [][]Option{{WithCapacity(2)}, {WithCapacity(2), WithoutExactlyOnce()}} {
+			rdb, tag := server.Client(t), "{"+uniqueName(t)+"}"
+			rdb.AddHook(NewHook(rdb, Match(tag+"*"), options...))
+			const lists = 5
+			for _, run := range []func(context.Context, func(redis.Pipeliner) error) ([]redis.Cmder, error){rdb.Pipelined, rdb.TxPipelined} {
+				cmds, err := run(t.Context(), func(p redis.Pipeliner) error {
+					for i := range lists {
+						p.RPush(t.Context(), tag+"new", numbers(10*i, 10*i+10)...)
+						p.LPopCount(t.Context(), tag+"new", i) // not all have their first shard
+						p.Rename(t.Context(), tag+"new", fmt.Sprint(tag, i))
+					}
+					p.RPush(t.Context(), tag+"new", "newest")
+					return nil
+				})
+				require.NoError(t, err)
+				require.Len(t, cmds, 3*lists+1)
+				for i := range lists {
+					assert.Equal(t, words(numbers(11*i, 10*i+10)), rdb.LRange(t.Context(), fmt.Sprint(tag, i), 0, -1).Val())
+					require.NoError(t, openList(t, server.Client(t), fmt.Sprint(tag, i)).Check(t.Context()))
+				}
+				assert.Equal(t, []string{"newest"}, rdb.LRange(t.Context(), tag+"new", 0, -1).Val())
+				for i := range lists {
+					require.NoError(t, rdb.Del(t.Context(), fmt.Sprint(tag, i)).Err())
+				}
+				require.NoError(t, rdb.Del(t.Context(), tag+"new").Err())
+			}
+			assert.Empty(t, keysOfList(t, openList(t, server.Client(t), tag+"new")))
+		}
+	})
+}
+
+// Without numbers go-redis may send a push twice. If the list that it created has been renamed in between, that is another list.
+func TestAPushSentTwiceKeepsClearOfARenamedList(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		tag := "{" + uniqueName(t) + "}"
+		rdb, sent := server.Client(t), &lastScript{}
+		rdb.AddHook(sent)
+		from, to := openList(t, rdb, tag+"from", WithCapacity(2), WithoutExactlyOnce()), openList(t, rdb, tag+"to")
+		_, err := from.RPush(t.Context(), 1, 2, 3)
+		require.NoError(t, err)
+		push := sent.args
+		_, err = from.LPopCount(t.Context(), 2)
+		require.NoError(t, err)
+		require.NoError(t, from.Rename(t.Context(), to.Name()))
+		require.NoError(t, server.Client(t).Do(t.Context(), push...).Err())
+		assert.Equal(t, []string{"3"}, content(t, to))
+		assert.Equal(t, []string{"1", "2", "3"}, content(t, from))
+	})
+}
+
+// lastScript is a hook that keeps the words of the last script.
+type lastScript struct{ args []any }
+
+func (*lastScript) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (*lastScript) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (l *lastScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if strings.HasPrefix(cmd.Name(), "eval") {
+			l.args = slices.Clone(cmd.Args())
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// toFormerLayout stores a list with elements as layout 1 did: shards without an identity, and one range of stale shards.
+func toFormerLayout(t testing.TB, list *ShardedList) {
+	t.Helper()
+	rdb, ctx, keys := list.rdb(), t.Context(), list.keys()
+	info, err := list.Info(ctx)
+	require.NoError(t, err)
+	for id := info.First; id <= info.Last; id++ {
+		require.NoError(t, rdb.Rename(ctx, list.shard(ctx, id), fmt.Sprint(keys.Prefix, id)).Err())
+	}
+	lo, hi := info.First-3, info.Last+1 // live ones are among them
+	for _, id := range []int64{lo, lo + 1, hi} {
+		require.NoError(t, rdb.RPush(ctx, fmt.Sprint(keys.Prefix, id), "stale").Err())
+	}
+	require.NoError(t, rdb.HSet(ctx, keys.Meta, "layout", 1, "lo", lo, "hi", hi).Err())
+}
+
+// A list of the former layout is used, renamed and replaced as any other. Its shards stay where they are.
+func TestAListOfTheFormerLayoutGoesOn(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		for name, operate := range operations {
+			list := newList(t, rdb, WithCapacity(2))
+			_, err := list.RPush(t.Context(), "a", "b", "c", "d", "e", "f")
+			require.NoError(t, err)
+			toFormerLayout(t, list)
+			require.NoError(t, list.Check(t.Context()))
+			require.Len(t, content(t, list), 6)
+			info, err := list.Info(t.Context())
+			require.NoError(t, err)
+			require.EqualValues(t, 7, info.Unswept)
+			require.NoError(t, operate(t.Context(), list), name)
+			require.NoError(t, list.Check(t.Context()), name)
+			_, err = list.LPush(t.Context(), "x")
+			require.NoError(t, err, name)
+			info, err = list.Info(t.Context())
+			require.NoError(t, err)
+			assert.Zero(t, info.Unswept, name)
+		}
+
+		from, to := pair(t, rdb, 7)
+		_, err := to.RPush(t.Context(), numbers(0, 9)...)
+		require.NoError(t, err)
+		toFormerLayout(t, from)
+		toFormerLayout(t, to)
+		require.NoError(t, from.Rename(t.Context(), to.Name()))
+		assert.Equal(t, from.keys().Prefix+"0", to.shard(t.Context(), 0))
+		_, err = from.RPush(t.Context(), numbers(10, 30)...)
+		require.NoError(t, err)
+		assert.Equal(t, words(numbers(0, 7)), content(t, to))
+		assert.Equal(t, words(numbers(10, 30)), content(t, from))
+		for _, list := range []*ShardedList{from, to} {
+			_, err = list.Del(t.Context())
+			require.NoError(t, err)
+			assert.Empty(t, keysOfList(t, list))
 		}
 	})
 }

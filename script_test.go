@@ -15,7 +15,6 @@ import (
 
 	"github.com/shardedlist/shardedlist/internal/blocking"
 	"github.com/shardedlist/shardedlist/internal/layout"
-	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
@@ -134,9 +133,7 @@ func beside(list *ShardedList) *ShardedList {
 func snapshot(t testing.TB, list *ShardedList) map[string]string {
 	t.Helper()
 	keys := map[string]string{}
-	for _, node := range nodesOf(t, list) {
-		found, err := node.Keys(t.Context(), list.keys().Glob()).Result()
-		require.NoError(t, err)
+	for node, found := range keysByNode(t, list) {
 		for _, key := range found {
 			value := read(t, node, key)
 			if value == "" { // it has expired meanwhile
@@ -154,10 +151,7 @@ func snapshot(t testing.TB, list *ShardedList) map[string]string {
 func read(t testing.TB, node *redis.Client, key string) string {
 	t.Helper()
 	ask := func(args ...any) any {
-		pipe := node.Pipeline()
-		pipe.Do(t.Context(), "asking")
-		reply := pipe.Do(t.Context(), args...)
-		_, _ = pipe.Exec(t.Context()) // asking is an error where there is no cluster
+		reply := asking(t, node, args...)
 		require.NoError(t, reply.Err())
 		return reply.Val()
 	}
@@ -176,21 +170,30 @@ func read(t testing.TB, node *redis.Client, key string) string {
 	}
 }
 
+// asking sends a command to that very node.
+func asking(t testing.TB, node *redis.Client, args ...any) *redis.Cmd {
+	pipe := node.Pipeline()
+	pipe.Do(t.Context(), "asking")
+	reply := pipe.Do(t.Context(), args...)
+	_, _ = pipe.Exec(t.Context()) // asking is an error where there is no cluster
+	return reply
+}
+
 // Whichever of its keys holds something else, an operation that meets it fails, and everything is as before.
 func TestAWrongTypeIsAnErrorThatChangesNothing(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
-		foreign := map[string]func(k oneslot.Keys) string{
-			"meta":       func(k oneslot.Keys) string { return k.Meta },
-			"bell":       func(k oneslot.Keys) string { return k.Bell },
-			"first":      func(k oneslot.Keys) string { return k.Shard(-1) },
-			"middle":     func(k oneslot.Keys) string { return k.Shard(0) },
-			"last":       func(k oneslot.Keys) string { return k.Shard(1) },
-			"next right": func(k oneslot.Keys) string { return k.Shard(2) },
-			"next left":  func(k oneslot.Keys) string { return k.Shard(-2) },
-			"far right":  func(k oneslot.Keys) string { return k.Shard(4) },
-			"far left":   func(k oneslot.Keys) string { return k.Shard(-4) },
+		foreign := map[string]func(list *ShardedList) string{
+			"meta":       func(list *ShardedList) string { return list.keys().Meta },
+			"bell":       func(list *ShardedList) string { return list.keys().Bell },
+			"first":      func(list *ShardedList) string { return list.shard(context.Background(), -1) },
+			"middle":     func(list *ShardedList) string { return list.shard(context.Background(), 0) },
+			"last":       func(list *ShardedList) string { return list.shard(context.Background(), 1) },
+			"next right": func(list *ShardedList) string { return list.shard(context.Background(), 2) },
+			"next left":  func(list *ShardedList) string { return list.shard(context.Background(), -2) },
+			"far right":  func(list *ShardedList) string { return list.shard(context.Background(), 4) },
+			"far left":   func(list *ShardedList) string { return list.shard(context.Background(), -4) },
 		}
 		met := map[string]bool{}
 		for what, key := range foreign {
@@ -206,7 +209,7 @@ func TestAWrongTypeIsAnErrorThatChangesNothing(t *testing.T) {
 						_, err = list.RPush(t.Context(), "c", "d", "e", "f")
 						require.NoError(t, err)
 					}
-					require.NoError(t, rdb.Set(t.Context(), key(list.keys()), "foreign", 0).Err())
+					require.NoError(t, rdb.Set(t.Context(), key(list), "foreign", 0).Err())
 					before := snapshot(t, list)
 					err = operate(t.Context(), list)
 					if err == nil {
@@ -227,7 +230,7 @@ func TestAnUnknownLayoutIsAnErrorThatChangesNothing(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		for name, meta := range map[string]map[string]any{
-			"newer":  {"layout": 2, "first": 0, "last": 0, "cap": 2},
+			"newer":  {"layout": 3, "first": 0, "last": 0, "cap": 2},
 			"older":  {"first": 0, "last": 0, "cap": 2},
 			"no one": {"field": "value"},
 		} {
@@ -342,7 +345,7 @@ func TestPopKeepsWorkingWhenMemoryIsFull(t *testing.T) {
 			_, err = bare(doomed.slot().Delete()).Run(t.Context())
 			require.NoError(t, err)
 			for id := int64(100); id < 400; id++ {
-				require.NoError(t, rdb.Del(t.Context(), doomed.keys().Shard(id)).Err())
+				require.NoError(t, rdb.Del(t.Context(), doomed.shard(t.Context(), id)).Err())
 			}
 			for range 3 {
 				_, err = doomed.LPop(t.Context())

@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/rediserr"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 	"github.com/shardedlist/shardedlist/internal/session"
@@ -84,9 +86,7 @@ func collect(t testing.TB, all iter.Seq2[string, error]) []string {
 func keysOfList(t testing.TB, list *ShardedList) []string {
 	t.Helper()
 	found := []string{}
-	for _, node := range nodesOf(t, list) {
-		keys, err := node.Keys(t.Context(), list.keys().Glob()).Result()
-		require.NoError(t, err)
+	for node, keys := range keysByNode(t, list) {
 		for _, key := range keys {
 			if !strings.HasPrefix(key, list.keys().Records()) {
 				found = append(found, key)
@@ -95,6 +95,38 @@ func keysOfList(t testing.TB, list *ShardedList) []string {
 				assert.NotEqual(t, time.Duration(-1), life, "%q never expires", key)
 			}
 		}
+	}
+	return found
+}
+
+// keysByNode are all keys of the list, and of lists whose names begin with its keys. A list that has been renamed has its shards
+// under the name that it had, so its meta tells whose they are.
+func keysByNode(t testing.TB, list *ShardedList) map[*redis.Client][]string {
+	t.Helper()
+	prefix := list.keys().Prefix
+	tag := oneslot.Keys{Prefix: prefix[:strings.Index(prefix, "}")+1]}
+	found, owner := map[*redis.Client][]string{}, map[string]string{}
+	for _, node := range nodesOf(t, list) {
+		keys, err := node.Keys(t.Context(), tag.Glob()).Result()
+		require.NoError(t, err)
+		found[node] = keys
+		for _, key := range keys {
+			if !strings.HasSuffix(key, ":meta") {
+				continue
+			}
+			if layout, err := asking(t, node, "hget", key, "layout").Text(); err == nil && layout != "" { // it may be no hash
+				owner[layout[1:]] = key
+			}
+		}
+	}
+	for node, keys := range found {
+		found[node] = slices.DeleteFunc(keys, func(key string) bool {
+			meta, known := owner[key[:strings.LastIndexByte(key, ':')+1]]
+			if known {
+				return !strings.HasPrefix(meta, prefix)
+			}
+			return !strings.HasPrefix(key, prefix)
+		})
 	}
 	return found
 }
@@ -162,10 +194,38 @@ func TestDelTellsWhetherTheListExisted(t *testing.T) {
 	})
 }
 
-// A Del whose client dies right after the atomic step leaves shards without a list. Whatever others then do with the list
-// must neither see them nor keep them.
+// A Del or a Rename whose client dies right after the atomic step leaves shards without a list. Whatever others then do with the
+// list must neither see them nor keep them.
 func TestLaterOperationsFinishAnInterruptedDel(t *testing.T) {
 	t.Parallel()
+	interrupted := map[string]func(t *testing.T, list *ShardedList){
+		"del": func(t *testing.T, list *ShardedList) {
+			_, err := list.RPush(t.Context(), numbers(0, 1000)...)
+			require.NoError(t, err)
+			_, err = list.LPopCount(t.Context(), 10) // so that ids do not begin at 0
+			require.NoError(t, err)
+			_, err = bare(list.slot().Delete()).Run(t.Context()) // and no sweep after it
+			require.NoError(t, err)
+		},
+		"rename": func(t *testing.T, list *ShardedList) { // of three lists onto each other, all with shards to be swept
+			prefix := "{" + list.Name() + "}"
+			for i, name := range []string{prefix + "a", prefix + "b", prefix + "a"} {
+				other, err := New(list.rdb(), name, WithCapacity(1))
+				require.NoError(t, err)
+				_, err = other.RPush(t.Context(), numbers(0, 300)...)
+				require.NoError(t, err)
+				_, err = bare(other.slot().Trim(150, 200)).Run(t.Context())
+				require.NoError(t, err)
+				renaming, err := other.slot().Transfer(layout.Rename, list.slot(), true)
+				require.NoError(t, err)
+				_, err = bare(renaming).Run(t.Context())
+				require.NoError(t, err)
+				require.Len(t, content(t, list), 51, "rename %d", i)
+			}
+			_, err := bare(list.slot().Delete()).Run(t.Context())
+			require.NoError(t, err)
+		},
+	}
 	later := map[string]func(ctx context.Context, list *ShardedList, i int) error{
 		"rpush": func(ctx context.Context, list *ShardedList, i int) error {
 			_, err := list.RPush(ctx, i)
@@ -219,37 +279,39 @@ func TestLaterOperationsFinishAnInterruptedDel(t *testing.T) {
 	}
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		for name, operate := range later {
-			t.Run(name, func(t *testing.T) {
-				list := newList(t, server.Client(t), WithCapacity(1))
-				_, err := list.RPush(t.Context(), numbers(0, 1000)...)
-				require.NoError(t, err)
-				_, err = list.LPopCount(t.Context(), 10) // so that ids do not begin at 0
-				require.NoError(t, err)
-				_, err = bare(list.slot().Delete()).Run(t.Context()) // and no sweep after it
-				require.NoError(t, err)
+			for cut, interrupt := range interrupted {
+				t.Run(cut+", "+name, func(t *testing.T) {
+					list := newList(t, server.Client(t), WithCapacity(1))
+					interrupt(t, list)
 
-				length, err := list.LLen(t.Context())
-				require.NoError(t, err)
-				require.Zero(t, length)
-				require.Empty(t, content(t, list))
-				require.Greater(t, len(keysOfList(t, list)), 500)
+					length, err := list.LLen(t.Context())
+					require.NoError(t, err)
+					require.Zero(t, length)
+					require.Empty(t, content(t, list))
+					info, err := list.Info(t.Context())
+					require.NoError(t, err)
+					require.Greater(t, info.Unswept, int64(200))
 
-				for i := range 20 {
-					require.NoError(t, operate(t.Context(), list, i))
-					require.NoError(t, list.Check(t.Context()))
-				}
-				info, err := list.Info(t.Context())
-				require.NoError(t, err)
-				assert.Zero(t, info.Unswept)
-				shards := 0
-				for _, key := range keysOfList(t, list) {
-					if key != list.keys().Meta && !strings.HasPrefix(key, list.keys().Bell) && !strings.HasPrefix(key, beside(list).keys().Prefix) {
-						shards++
+					for i := range 20 {
+						require.NoError(t, operate(t.Context(), list, i))
+						require.NoError(t, list.Check(t.Context()))
 					}
-				}
-				assert.EqualValues(t, info.Shards, shards)
-				assert.Len(t, content(t, list), int(info.Length))
-			})
+					info, err = list.Info(t.Context())
+					require.NoError(t, err)
+					assert.Zero(t, info.Unswept)
+					for _, name := range []string{"a", "b"} {
+						assert.Empty(t, keysOfList(t, openList(t, list.rdb(), "{"+list.Name()+"}"+name)), "of the lists that were renamed")
+					}
+					shards := 0
+					for _, key := range keysOfList(t, list) {
+						if key != list.keys().Meta && !strings.HasPrefix(key, list.keys().Bell) && !strings.HasPrefix(key, beside(list).keys().Prefix) {
+							shards++
+						}
+					}
+					assert.EqualValues(t, info.Shards, shards)
+					assert.Len(t, content(t, list), int(info.Length))
+				})
+			}
 		}
 	})
 }

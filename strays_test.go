@@ -32,12 +32,12 @@ func TestShardsOfALostMetaAreFoundAndDeleted(t *testing.T) {
 		assert.False(t, existed, "Del looks at meta only")
 		assertStrays(t, list, "0..2500 (2501 in all)")
 
-		_, err = list.RPush(t.Context(), "a", "b", "c", "d", "e") // shards 0 to 2
+		_, err = list.RPush(t.Context(), "a", "b", "c", "d", "e")
 		require.NoError(t, err)
-		assertStrays(t, list, "3..2500 (2498 in all)")
+		assertStrays(t, list, "0..2500 (2501 in all)")
 		deleted, err := list.DelStrays(t.Context())
 		require.NoError(t, err)
-		assert.EqualValues(t, 2498, deleted)
+		assert.EqualValues(t, 2501, deleted)
 		assert.Equal(t, []string{"a", "b", "c", "d", "e"}, content(t, list))
 		assert.Len(t, keysOfList(t, list), 4, "meta and three shards")
 		require.NoError(t, list.Check(t.Context()))
@@ -119,26 +119,61 @@ func TestDelStraysDeletesStraysOnly(t *testing.T) {
 
 		_, err = other.RPush(t.Context(), numbers(0, 1000)...) // shards 0 to 499
 		require.NoError(t, err)
+		shards := strings.TrimSuffix(other.shard(t.Context(), 0), "0")
+		meta := rdb.HGetAll(t.Context(), other.keys().Meta).Val()
 		require.NoError(t, other.rdb().Del(t.Context(), other.keys().Meta).Err())
-		foreign := []string{"007", "+7", "-0", "x", "7x", "7:0", "1e3", "99999999999999999999"}
-		for _, suffix := range foreign {
-			require.NoError(t, other.rdb().RPush(t.Context(), other.keys().Prefix+suffix, "x").Err())
+		foreign := []string{other.keys().Prefix + "7", other.keys().Prefix + "#7:0"}
+		for _, suffix := range []string{"007", "+7", "-0", "x", "7x", "7:0", "1e3", "99999999999999999999"} {
+			foreign = append(foreign, shards+suffix)
 		}
-		require.NoError(t, other.rdb().HSet(t.Context(), other.keys().Shard(777), "a", "hash").Err())
+		for _, key := range foreign {
+			require.NoError(t, other.rdb().RPush(t.Context(), key, "x").Err())
+		}
+		require.NoError(t, other.rdb().HSet(t.Context(), shards+"777", "a", "hash").Err())
 
-		scans.then = func() {
-			_, err := other.RPush(t.Context(), numbers(0, 801)...) // shards 0 to 400
-			assert.NoError(t, err)
+		scans.then = func() { // somebody restores meta, for a part of the shards
+			meta["last"] = "399"
+			assert.NoError(t, other.rdb().HSet(t.Context(), other.keys().Meta, meta).Err())
 		}
 		deleted, err := list.DelStrays(t.Context())
 		require.NoError(t, err)
-		assert.EqualValues(t, 99, deleted)
-		assert.Equal(t, words(numbers(0, 801)), content(t, other))
-		for _, key := range append(foreign, "777") {
-			assert.EqualValues(t, 1, other.rdb().Exists(t.Context(), other.keys().Prefix+key).Val(), key)
+		assert.EqualValues(t, 100, deleted)
+		assert.Equal(t, words(numbers(0, 800)), content(t, other))
+		for _, key := range append(foreign, shards+"777") {
+			assert.EqualValues(t, 1, other.rdb().Exists(t.Context(), key).Val(), key)
 		}
 		assert.Positive(t, scans.shards.Load())
 		assert.LessOrEqual(t, scans.shards.Load(), int64(100), "one step is bounded")
+	})
+}
+
+// A list that has been renamed keeps the keys of its shards, also those that it has still to unlink.
+func TestTheShardsOfARenamedListAreNotStray(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		name := "{" + uniqueName(t) + "}"
+		rdb := server.Client(t)
+		list, renamed := openList(t, rdb, name+"a", WithCapacity(1)), openList(t, rdb, name+"b")
+		_, err := list.RPush(t.Context(), numbers(0, 500)...)
+		require.NoError(t, err)
+		require.NoError(t, list.LTrim(t.Context(), 300, -1))
+		require.NoError(t, list.Rename(t.Context(), renamed.Name()))
+		_, err = list.RPush(t.Context(), "new")
+		require.NoError(t, err)
+
+		require.NoError(t, list.Check(t.Context()))
+		deleted, err := list.DelStrays(t.Context())
+		require.NoError(t, err)
+		assert.Zero(t, deleted)
+		assert.Equal(t, words(numbers(300, 500)), content(t, renamed))
+		assert.Equal(t, []string{"new"}, content(t, list))
+		require.NoError(t, renamed.Check(t.Context()))
+
+		require.NoError(t, rdb.Del(t.Context(), renamed.keys().Meta).Err())
+		deleted, err = list.DelStrays(t.Context())
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, deleted, int64(200))
+		assert.Equal(t, []string{"new"}, content(t, list))
 	})
 }
 
@@ -159,7 +194,7 @@ func TestDelStraysAndCheckHonourTheContext(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			scans.then = cancel
 			assert.ErrorIs(t, call(ctx), context.Canceled, name)
-			assert.Equal(t, before+1, scans.count.Load(), name)
+			assert.LessOrEqual(t, scans.count.Load(), before+2, name) // the second one fails
 		}
 		require.NoError(t, list.Check(t.Context()))
 	})
@@ -190,7 +225,7 @@ func (o *scanObserver) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 func (o *scanObserver) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if args := cmd.Args(); len(args) > 4 && args[4] == "unlink" {
-			o.shards.Store(max(o.shards.Load(), int64(len(args)-5)))
+			o.shards.Store(max(o.shards.Load(), int64(len(args)-6)))
 		}
 		err := next(ctx, cmd)
 		if cmd.Name() == "scan" {
@@ -209,7 +244,7 @@ func assertStrays(t *testing.T, list *ShardedList, words string) {
 	t.Helper()
 	err := list.Check(t.Context())
 	require.ErrorIs(t, err, ErrBroken)
-	assert.Regexp(t, `^shardedlist: check .*: list is broken: stray shards, which meta does not know: .*`+regexp.QuoteMeta(words)+`$`, err.Error())
+	assert.Regexp(t, `^shardedlist: check .*: list is broken: stray shards, which no meta knows: .*`+regexp.QuoteMeta(words)+`$`, err.Error())
 }
 
 func lengthOf(t *testing.T, list *ShardedList) int64 {

@@ -55,8 +55,8 @@ var broken = []struct {
 		"cut", redistest.Redis, "queue", "lost", true},
 	{"a pop that writes before it has read", rewritten(
 		"local function plan_take(list, left, count)", "local early = {}\nlocal function plan_take(list, left, count)",
-		"parts[#parts + 1] = part\n", "parts[#parts + 1] = part\nearly[#parts] = redis.call(left and 'LPOP' or 'RPOP', PREFIX .. id, part)\n",
-		"redis.call(POP, PREFIX .. (id + (i - 1) * step), part)", "early[i]"), "slot", redistest.Cluster, "queue", "", false},
+		"parts[#parts + 1] = part\n", "parts[#parts + 1] = part\nearly[#parts] = redis.call(left and 'LPOP' or 'RPOP', list.shards .. id, part)\n",
+		"redis.call(POP, list.shards .. (id + (i - 1) * step), part)", "early[i]"), "slot", redistest.Cluster, "queue", "", false},
 	{"one wake-up in a thousand is dropped", rewritten("local function ring()", "local function ring()\n  if redis.call('TIME')[2] % 1000 == 0 then return end"),
 		"none", redistest.Redis, "blocking queue", "blocked for", false},
 	{"a push retried with a new number, links cut", withoutDedup, "links", redistest.ReplicatedCluster, "queue", "", true},

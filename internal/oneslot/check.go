@@ -19,7 +19,7 @@ func (l *List) Check(ctx context.Context) error {
 	}
 	strays, err := l.strays(ctx, "")
 	if len(strays) > 0 {
-		breaches = errors.Join(breaches, fmt.Errorf("%w: stray shards, which meta does not know: %s", layout.ErrBroken, summary(strays)))
+		breaches = errors.Join(breaches, fmt.Errorf("%w: stray shards, which no meta knows: %s", layout.ErrBroken, strays))
 	}
 	return errors.Join(breaches, err)
 }

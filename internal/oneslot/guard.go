@@ -57,13 +57,14 @@ func guardWords(g layout.Guard, how string) (keys, args []any, err error) {
 }
 
 var (
-	ownForm = regexp.MustCompile(`(?s)^(.*):(?:meta|bell|0|-?[1-9][0-9]{0,18}|` + certainForm + `)$`)
+	ownForm = regexp.MustCompile(`(?s)^(.*):(?:meta|bell|` + certainForm + `)$`)
 	certain = regexp.MustCompile(`(?s):(?:` + certainForm + `)$`)
 )
 
 const (
 	uuidForm    = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
-	certainForm = `bell:` + uuidForm + `|op:` + uuidForm + `(?::popped)?`
+	certainForm = `bell:` + uuidForm + `|op:` + uuidForm + `(?::popped)?|` + shardForm
+	shardForm   = `#[0-9a-f]{12}\.[0-9]+:(?:0|-?[1-9][0-9]{0,18})`
 )
 
 // Owner returns the meta of the list to which a key belongs if that list exists, or nothing. sure tells that the key is a list's

@@ -2,6 +2,7 @@ package oneslot
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
@@ -16,30 +17,31 @@ const infoSamples = 16
 
 // Info describes how the list is stored.
 func (l *List) Info(ctx context.Context) (layout.Info, error) {
-	info, err := l.meta(ctx)
+	info, shards, err := l.meta(ctx)
 	if err == nil {
-		info.Bytes, err = l.estimateBytes(ctx, info)
+		info.Bytes, err = l.estimateBytes(ctx, info, shards)
 	}
 	return info, err
 }
 
-// meta is Info without the bytes.
-func (l *List) meta(ctx context.Context) (layout.Info, error) {
+// meta is Info without the bytes. It also returns the prefix of the shards' keys.
+func (l *List) meta(ctx context.Context) (info layout.Info, shards string, err error) {
 	reply, err := l.read(infoScript).Run(ctx)
 	if err != nil {
-		return layout.Info{}, err
+		return info, "", err
 	}
+	values := reply.([]any)
 	var n [6]int64
-	for i, value := range reply.([]any) {
-		n[i] = value.(int64)
+	for i := range n {
+		n[i] = values[i].(int64)
 	}
 	return layout.Info{
 		First: n[0], Last: n[1], Capacity: n[2], Length: n[3], Slot: l.keys.Slot(), Armed: n[4] == 1, Unswept: n[5],
-	}, nil
+	}, values[len(n)].(string), nil
 }
 
 // estimateBytes measures the end shards and some shards evenly between them, and extrapolates.
-func (l *List) estimateBytes(ctx context.Context, info layout.Info) (int64, error) {
+func (l *List) estimateBytes(ctx context.Context, info layout.Info, prefix string) (int64, error) {
 	shards := info.Shards()
 	samples := min(shards, infoSamples)
 	if samples == 0 {
@@ -47,7 +49,7 @@ func (l *List) estimateBytes(ctx context.Context, info layout.Info) (int64, erro
 	}
 	pipe := l.Client().Pipeline()
 	for i := range samples {
-		pipe.MemoryUsage(ctx, l.keys.Shard(info.First+i*(shards-1)/max(1, samples-1)))
+		pipe.MemoryUsage(ctx, prefix+strconv.FormatInt(info.First+i*(shards-1)/max(1, samples-1), 10))
 	}
 	replies, err := pipe.Exec(ctx)
 	if err != nil && !script.IsReply(err) {

@@ -1,15 +1,15 @@
 package oneslot
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/shardedlist/shardedlist/internal/script"
 )
 
-// Keys are the Redis keys of one list. They share a hash tag, and so a cluster slot. No two lists share a key.
+// Keys are the Redis keys of one list, but those of the shards, which meta names. They share a hash tag, and so a cluster slot. No
+// two lists share a key.
 type Keys struct {
-	Prefix string // with the colon that ends it
+	Prefix string // with the colon that ends it; also of the shards of a list that was created under this name
 	Meta   string // the hash with the pointers
 	Bell   string // the list of dummies that blocked consumers wait on
 }
@@ -18,15 +18,6 @@ type Keys struct {
 func KeysOf(name string) Keys {
 	prefix := tagged(name) + ":"
 	return Keys{Prefix: prefix, Meta: prefix + "meta", Bell: prefix + "bell"}
-}
-
-// Shard returns the key of the shard with the given id.
-func (k Keys) Shard(id int64) string { return k.Prefix + strconv.FormatInt(id, 10) }
-
-// ShardID returns the id of the shard that has this key, or false if none of the list's shards ever has it.
-func (k Keys) ShardID(key string) (id int64, ok bool) {
-	id, err := strconv.ParseInt(strings.TrimPrefix(key, k.Prefix), 10, 64)
-	return id, err == nil && key == k.Shard(id)
 }
 
 // Release returns the key that releases one blocked consumer, named by a UUID.
@@ -40,8 +31,11 @@ func (k Keys) Slot() int { return script.Slot(k.Prefix) }
 
 // Glob returns a pattern that matches the keys of the list. If the name is not UTF-8, it also matches others, because embedded
 // servers need a pattern in UTF-8.
-func (k Keys) Glob() string {
-	return strings.ToValidUTF8(globEscaper.Replace(k.Prefix), "*") + "*"
+func (k Keys) Glob() string { return globOf(k.Prefix) }
+
+// globOf returns a pattern that matches the keys with a prefix.
+func globOf(prefix string) string {
+	return strings.ToValidUTF8(globEscaper.Replace(prefix), "*") + "*"
 }
 
 var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)

@@ -3,9 +3,13 @@ package oneslot
 import (
 	"context"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist/internal/script"
 )
@@ -18,55 +22,105 @@ const (
 	maxRanges = 50   // ranges of ids in a summary
 )
 
-// DeleteStrays unlinks the shards that meta does not know, and returns their number. It may run twice.
-func (l *List) DeleteStrays(ctx context.Context) (int64, error) {
-	ids, err := l.strays(ctx, "unlink")
-	return int64(len(ids)), err
+// strays are the ids of stray shards, in order, by the prefix of their keys.
+type strays map[string][]int64
+
+// DeleteStrays unlinks the shards that no meta knows, and returns their number. It may run twice.
+func (l *List) DeleteStrays(ctx context.Context) (deleted int64, err error) {
+	found, err := l.strays(ctx, "unlink")
+	for _, ids := range found {
+		deleted += int64(len(ids))
+	}
+	return deleted, err
 }
 
-// strays finds, and with "unlink" unlinks, the shards that meta does not know, and returns their ids in order. It looks at all keys
-// of the server that holds the list. If it fails, it also returns what it has found so far.
-func (l *List) strays(ctx context.Context, how string) (ids []int64, err error) {
-	node, err := script.Master(ctx, l.Client(), l.keys.Meta)
+// strays finds, and with "unlink" unlinks, the shards under the list's name that no meta knows. It looks at all keys of the server that
+// holds the list, twice. If it fails, it also returns what it has found so far.
+func (l *List) strays(ctx context.Context, how string) (strays, error) {
+	master, err := script.Master(ctx, l.Client(), l.keys.Meta)
 	if err != nil {
 		return nil, err
 	}
-	var shards []any
-	look := func() error {
-		reply, err := l.read(straysScript, append([]any{how}, shards...)...).Run(ctx)
-		if err != nil {
-			return err
-		}
-		for _, word := range reply.([]any) {
-			id, err := strconv.ParseInt(word.(string), 10, 64)
-			if err != nil {
-				return err
-			}
-			ids = append(ids, id)
-		}
-		shards = shards[:0]
-		return nil
-	}
-	if err := look(); err != nil { // at no shard: whether meta can be read, before the long search
+	shards, err := l.scanShards(ctx, master)
+	if err != nil {
 		return nil, err
 	}
-	keys := node.Scan(ctx, 0, l.keys.Glob(), scanKeys).Iterator()
-	for err == nil && keys.Next(ctx) {
-		if id, ok := l.keys.ShardID(keys.Val()); ok {
-			shards = append(shards, id)
+	if err := l.leaveRenamed(ctx, master, shards); err != nil {
+		return nil, err
+	}
+	found := strays{}
+	for prefix, ids := range shards {
+		for step := range slices.Chunk(ids, strayStep) {
+			args := []any{how, prefix}
+			for _, id := range step {
+				args = append(args, id)
+			}
+			reply, err := l.read(straysScript, args...).Run(ctx)
+			if err != nil {
+				return found, err
+			}
+			for _, word := range reply.([]any) {
+				id, err := strconv.ParseInt(word.(string), 10, 64)
+				if err != nil {
+					return found, err
+				}
+				found[prefix] = append(found[prefix], id)
+			}
 		}
-		if len(shards) == strayStep {
-			err = look()
+	}
+	return found, nil
+}
+
+// scanShards returns all shards under the list's name.
+func (l *List) scanShards(ctx context.Context, master redis.Cmdable) (strays, error) {
+	shards := strays{}
+	keys := master.Scan(ctx, 0, l.keys.Glob(), scanKeys).Iterator()
+	for keys.Next(ctx) {
+		suffix, ours := strings.CutPrefix(keys.Val(), l.keys.Prefix)
+		if !ours || !shardSuffix.MatchString(suffix) {
+			continue
+		}
+		prefix := keys.Val()[:strings.LastIndexByte(keys.Val(), ':')+1]
+		id, err := strconv.ParseInt(keys.Val()[len(prefix):], 10, 64)
+		if err == nil {
+			shards[prefix] = append(shards[prefix], id)
 		}
 	}
-	if err == nil {
-		err = keys.Err()
+	for prefix, ids := range shards {
+		slices.Sort(ids)
+		shards[prefix] = slices.Compact(ids) // SCAN may find a key twice
 	}
-	if err == nil && len(shards) > 0 {
-		err = look()
+	return shards, keys.Err()
+}
+
+var shardSuffix = regexp.MustCompile(`^(?:` + shardForm + `)$`)
+
+// leaveRenamed removes the shards of lists that were created under this name and have been renamed.
+func (l *List) leaveRenamed(ctx context.Context, master redis.Cmdable, shards strays) error {
+	keys := master.Scan(ctx, 0, "*:meta", scanKeys).Iterator()
+	for len(shards) > 0 && keys.Next(ctx) {
+		if keys.Val() == l.keys.Meta {
+			continue // the script reads it
+		}
+		fields, err := master.HMGet(ctx, keys.Val(), "layout", "stale").Result()
+		if err != nil && !script.IsReply(err) {
+			return err
+		}
+		for _, field := range fields { // none of a key of another type
+			text, _ := field.(string)
+			maps.DeleteFunc(shards, func(prefix string, _ []int64) bool { return strings.Contains(text, prefix) })
+		}
 	}
-	slices.Sort(ids)
-	return slices.Compact(ids), err // SCAN may find a key twice
+	return keys.Err()
+}
+
+// String writes the ids as ranges, and their number.
+func (s strays) String() string {
+	var texts []string
+	for _, prefix := range slices.Sorted(maps.Keys(s)) {
+		texts = append(texts, summary(s[prefix]))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // summary writes ids, which are in order, as ranges and their number.

@@ -30,8 +30,9 @@ type Pool struct {
 // New returns a session that is not pooled.
 func (p *Pool) New() *Session {
 	s := &Session{pool: p, life: cmp.Or(p.Life, RecordLife)}
+	s.token = uuid.NewString()
 	if !p.Disabled {
-		s.id = uuid.NewString()
+		s.id = s.token
 	}
 	s.idWord, s.lifeWord = s.id, s.life.Milliseconds()
 	return s

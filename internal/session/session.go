@@ -34,9 +34,10 @@ const (
 
 // Session is a stream of operations. One goroutine uses it at a time.
 type Session struct {
-	pool *Pool
-	id   string        // empty: operations are not recorded, and lost replies are go-redis's to deal with
-	life time.Duration // of the record
+	pool  *Pool
+	id    string        // empty: operations are not recorded, and lost replies are go-redis's to deal with
+	token string        // part of the keys of lists that its operations create; the id, if it has one
+	life  time.Duration // of the record
 
 	idWord, lifeWord any // as arguments of scripts
 
@@ -164,7 +165,7 @@ func (s *Session) pause(ctx context.Context, until time.Time, attempt int, err e
 func (s *Session) address(op Operation) {
 	words := op.call.Args[op.at : op.at+sessionWords]
 	if s.id == "" {
-		words[0], words[1], words[2] = "", "", ""
+		words[0], words[1], words[2] = s.token, "", ""
 		return
 	}
 	words[0], words[1], words[2] = s.idWord, s.number, s.lifeWord

@@ -32,7 +32,7 @@ if is_empty(list) then
   if list.first ~= list.last + 1 then
     breach('first ', list.first, ' is beyond last ', list.last)
   end
-  if meta_ttl == -1 and not list.lo then
+  if meta_ttl == -1 and not list.stale then
     breach('the meta of an empty list never expires')
   end
   if list.expires then
@@ -55,10 +55,10 @@ end
 local from = math.max(tonumber(ARGV[1]) or list.first, list.first)
 local to = math.min(from + STEP - 1, list.last)
 for id = from, to do
-  local size, away = size_of(PREFIX .. id)
+  local size, away = size_of(list.shards .. id)
   local at_end = id == list.first or id == list.last
   if away then
-    return missing(id)
+    return missing(list, id)
   elseif not size then
     breach('shard ', id, ' is not a list')
   elseif size == 0 then
@@ -66,7 +66,7 @@ for id = from, to do
   elseif size > list.cap or (size < list.cap and not at_end) then
     breach('shard ', id, ' holds ', size, ' elements, the capacity is ', list.cap)
   end
-  local left = redis.call('PTTL', PREFIX .. id)
+  local left = redis.call('PTTL', list.shards .. id)
   if left >= 0 and not list.expires then
     breach('shard ', id, ' expires, the list does not')
   elseif left >= 0 and list.now + left <= math.min(list.expires, 2 ^ 53) then

@@ -16,7 +16,7 @@ if problem then
 end
 if is_empty(list) then
   sweep(list)
-  return { 0, list.lo and 1 or 0 }
+  return { 0, list.stale and 1 or 0 }
 end
 discard(list)
-return { 1, list.lo and 1 or 0 }
+return { 1, list.stale and 1 or 0 }

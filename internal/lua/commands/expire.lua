@@ -46,21 +46,21 @@ local refused = is_empty(list)
   or only('XX') and current == NEVER
   or only('GT') and wanted <= current
   or only('LT') and wanted >= current
-local unswept = list.lo
--- unfinished tells whether sweeping must continue. While the slot moves, a sweep may stand still, and later operations
--- continue it.
+-- unfinished sweeps, and tells whether sweeping must continue. While the slot moves, a sweep may stand still, and later
+-- operations continue it.
 local function unfinished()
-  return list.lo and (not continues or list.lo > unswept)
+  local goes_on = sweep(list)
+  return list.stale and (goes_on or not continues)
 end
 if refused then
   touch()
-  sweep(list)
+  local verdict = unfinished() and continues and 2 or 0
   save_result(0)
-  return continues and unfinished() and 2 or 0
+  return verdict
 end
 if wanted <= now and not continues then
   discard(list)
-  local verdict = list.lo and 2 or 1
+  local verdict = list.stale and 2 or 1
   save_result(verdict)
   return verdict
 end
@@ -101,9 +101,9 @@ end
 local from = must_start and list.first or cursor and math.max(cursor, list.first)
 local stop = from
 while from and stop <= list.last and stop < from + STEP do
-  if is_away(PREFIX .. stop) then
+  if is_away(list.shards .. stop) then
     if stop == from then
-      return missing(stop)
+      return missing(list, stop)
     end
     break
   end
@@ -116,7 +116,7 @@ if must_start then
 end
 if from then
   for id = from, stop - 1 do
-    set_ttl(id, ttl)
+    set_ttl(list, id, ttl)
   end
   redis.call('HDEL', META, 'walk')
   cursor = stop <= list.last and stop or nil
@@ -135,11 +135,10 @@ if may_set and not continues then
   end
 end
 touch() -- the first write if nothing else was to be written
-sweep(list)
-if ttl and not cursor and not list.lo then
+local verdict = (unfinished() or cursor) and 2 or 1
+if ttl and not cursor and not list.stale then
   redis.call('PEXPIREAT', META, ttl + grace)
 end
-local verdict = (cursor or unfinished()) and 2 or 1
 if not may_set then
   verdict = -1
 end

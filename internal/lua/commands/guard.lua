@@ -44,7 +44,7 @@ for i = 1, lists do
     if at == 0 then
       return redis.error_reply(WRONGTYPE)
     end
-    words[at] = PREFIX .. list.first
+    words[at] = list.shards .. list.first
   end
 end
 if checks and not met then

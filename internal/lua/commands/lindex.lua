@@ -16,4 +16,4 @@ if not head then
   return tail
 end
 local id, offset = locate(list, head, length, tonumber(ARGV[1]))
-return id and (redis.call('LINDEX', PREFIX .. id, offset) or missing(id))
+return id and (redis.call('LINDEX', list.shards .. id, offset) or missing(list, id))

@@ -33,8 +33,8 @@ end
 -- Read: where the pivot is, and the shards that move an element.
 local size
 local id = list.first
-while id <= list.last and not redis.call('LPOS', PREFIX .. id, pivot) do
-  size, problem = shard_length(id)
+while id <= list.last and not redis.call('LPOS', list.shards .. id, pivot) do
+  size, problem = shard_length(list, id)
   if not size then
     return problem
   end
@@ -49,7 +49,7 @@ end
 local left = id - list.first < list.last - id
 local step, stop = left and -1 or 1, left and list.first or list.last
 for on_the_way = id + step, stop, step do
-  size, problem = shard_length(on_the_way)
+  size, problem = shard_length(list, on_the_way)
   if not size then
     return problem
   end
@@ -63,13 +63,13 @@ if plan then
 end
 
 -- Write: the value, the elements that move, then the pointers.
-redis.call('LINSERT', PREFIX .. id, where, pivot, value)
+redis.call('LINSERT', list.shards .. id, where, pivot, value)
 for from = id, stop - step, step do
-  local element = redis.call(left and 'LPOP' or 'RPOP', PREFIX .. from)
-  redis.call(left and 'RPUSH' or 'LPUSH', PREFIX .. (from + step), element)
+  local element = redis.call(left and 'LPOP' or 'RPOP', list.shards .. from)
+  redis.call(left and 'RPUSH' or 'LPUSH', list.shards .. (from + step), element)
 end
 if plan then
-  claim_shard(stop, plan[1], not left, plan.ttl)
+  claim_shard(list, stop, plan[1], not left, plan.ttl)
   list[left and 'first' or 'last'] = stop
   save_pointers(list)
 end

@@ -57,7 +57,7 @@ local before = 0
 local id, step = FROM_LEFT and source.first or source.last, FROM_LEFT and 1 or -1
 for _, part in ipairs(parts) do
   local from = FROM_LEFT and 0 or -part
-  for k, value in ipairs(redis.call('LRANGE', PREFIX .. id, from, from + part - 1)) do
+  for k, value in ipairs(redis.call('LRANGE', source.shards .. id, from, from + part - 1)) do
     local at = FROM_LEFT and before + k or total - before - part + k
     moved[reversed and total + 1 - at or at] = value
     if in_place then
@@ -88,7 +88,7 @@ if total > 0 and not in_place then
   end
   local size = 0
   if not is_empty(destination) then
-    size, problem = shard_length(TO_LEFT and destination.first or destination.last)
+    size, problem = shard_length(destination, TO_LEFT and destination.first or destination.last)
     if not size then
       return problem
     end
@@ -120,7 +120,7 @@ if room then
   take_planned(source, FROM_LEFT, parts, stop, passes)
 elseif reversed then
   for i, place in ipairs(places) do
-    redis.call('LSET', PREFIX .. place[1], place[2], moved[i])
+    redis.call('LSET', source.shards .. place[1], place[2], moved[i])
   end
 end
 if passes then

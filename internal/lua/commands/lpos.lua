@@ -43,9 +43,9 @@ end
 while unread > 0 and #found < wanted do
   local size = id == list.first and head or id == list.last and tail or list.cap
   local most = math.min(skip + wanted - #found, size)
-  local offsets = redis.call('LPOS', PREFIX .. id, ARGV[1], 'RANK', step, 'COUNT', most, 'MAXLEN', math.min(unread, size))
-  if #offsets == 0 and redis.call('LLEN', PREFIX .. id) == 0 then
-    return missing(id)
+  local offsets = redis.call('LPOS', list.shards .. id, ARGV[1], 'RANK', step, 'COUNT', most, 'MAXLEN', math.min(unread, size))
+  if #offsets == 0 and redis.call('LLEN', list.shards .. id) == 0 then
+    return missing(list, id)
   end
   for _, offset in ipairs(offsets) do
     if skip > 0 then

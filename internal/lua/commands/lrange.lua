@@ -22,9 +22,9 @@ local id, offset = locate(list, head, length, start)
 while start <= stop do
   local size = id == list.first and head or id == list.last and tail or list.cap
   local take = math.min(stop - start + 1, size - offset)
-  local elements = redis.call('LRANGE', PREFIX .. id, offset, offset + take - 1)
+  local elements = redis.call('LRANGE', list.shards .. id, offset, offset + take - 1)
   if #elements < take then
-    return missing(id)
+    return missing(list, id)
   end
   found[#found + 1] = elements
   start, id, offset = start + take, id + 1, 0

@@ -36,11 +36,11 @@ local lowest, highest, removed = math.huge, -math.huge, 0
 local id = count < 0 and list.last or list.first
 while removed < wanted and id >= list.first and id <= list.last do
   local size
-  size, problem = shard_length(id)
+  size, problem = shard_length(list, id)
   if not size then
     return problem
   end
-  local found = redis.call('LPOS', PREFIX .. id, value, 'RANK', direction, 'COUNT', math.min(wanted - removed, size))
+  local found = redis.call('LPOS', list.shards .. id, value, 'RANK', direction, 'COUNT', math.min(wanted - removed, size))
   keeps[id] = size - #found
   if #found > 0 then
     loses[id] = #found
@@ -80,7 +80,7 @@ end
 local step, near, far = chosen.step, chosen.near, chosen.far
 for changing = chosen.gap, near, step do
   if not keeps[changing] then
-    keeps[changing], problem = shard_length(changing)
+    keeps[changing], problem = shard_length(list, changing)
     if problem then
       return problem
     end
@@ -92,7 +92,7 @@ end
 redis.call('HDEL', META, 'armed')
 if removed == length then
   for gone = list.first, list.last do
-    redis.call('UNLINK', PREFIX .. gone)
+    redis.call('UNLINK', list.shards .. gone)
   end
   on_emptied(list)
   sweep(list)
@@ -102,7 +102,7 @@ end
 local stale = {} -- by id
 for changing, number in pairs(loses) do
   if keeps[changing] > 0 then
-    redis.call('LREM', PREFIX .. changing, number * direction, value)
+    redis.call('LREM', list.shards .. changing, number * direction, value)
   else
     stale[changing] = number
   end
@@ -113,15 +113,15 @@ local function move(from, to, number)
   for moved = 0, number - 1, UNPACK_MAX do
     local size = math.min(UNPACK_MAX, number - moved)
     local start = step > 0 and (stale[from] or 0) + moved or keeps[from] - moved - size
-    local elements = redis.call('LRANGE', PREFIX .. from, start, start + size - 1)
+    local elements = redis.call('LRANGE', list.shards .. from, start, start + size - 1)
     if step > 0 then
-      redis.call('RPUSH', PREFIX .. to, unpack(elements))
+      redis.call('RPUSH', list.shards .. to, unpack(elements))
     else
       local reversed = {}
       for i = size, 1, -1 do
         reversed[#reversed + 1] = elements[i]
       end
-      redis.call('LPUSH', PREFIX .. to, unpack(reversed))
+      redis.call('LPUSH', list.shards .. to, unpack(reversed))
     end
   end
   keeps[from], keeps[to] = keeps[from] - number, keeps[to] + number
@@ -143,14 +143,14 @@ while (near - to) * step >= 0 do
   if keeps[to] == 0 then
     break
   end
-  trim_stale(to, stale[to] or 0, step < 0)
+  trim_stale(list, to, stale[to] or 0, step < 0)
   to = to + step
 end
 for gone = to, near, step do
-  redis.call('UNLINK', PREFIX .. gone)
+  redis.call('UNLINK', list.shards .. gone)
 end
 for gone = far - step, step > 0 and list.first or list.last, -step do
-  redis.call('UNLINK', PREFIX .. gone)
+  redis.call('UNLINK', list.shards .. gone)
 end
 local first = step > 0 and far or to - step
 local last = step > 0 and to - step or far

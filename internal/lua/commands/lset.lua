@@ -29,12 +29,12 @@ if not id then
   return save_error('ERR index out of range')
 end
 local size
-size, problem = shard_length(id)
+size, problem = shard_length(list, id)
 if not size then
   return problem
 end
 
-redis.call('LSET', PREFIX .. id, offset, ARGV[5])
+redis.call('LSET', list.shards .. id, offset, ARGV[5])
 sweep(list)
 save_result('OK')
 return redis.status_reply('OK')

@@ -37,13 +37,13 @@ else
   local last, to = locate(list, head, length, stop)
   for _, id in ipairs({ first, last }) do
     local size
-    size, problem = shard_length(id)
+    size, problem = shard_length(list, id)
     if not size then
       return problem
     end
   end
-  redis.call('LTRIM', PREFIX .. last, 0, to)
-  redis.call('LTRIM', PREFIX .. first, from, -1)
+  redis.call('LTRIM', list.shards .. last, 0, to)
+  redis.call('LTRIM', list.shards .. first, from, -1)
   if first > list.first then
     queue_sweep(list, list.first, first - 1)
   end
@@ -52,9 +52,9 @@ else
   end
   if first > list.first or last < list.last then
     list.first, list.last = first, last
-    save_pointers(list, 'lo', list.lo, 'hi', list.hi)
+    save_pointers(list, 'stale', stale_text(list))
   end
   sweep(list)
 end
 save_result('OK')
-return list.lo and 1 or 0
+return list.stale and 1 or 0

@@ -19,7 +19,7 @@ local samples = math.min(shards, tonumber(ARGV[1]))
 local ends, between = 0, 0
 for i = 0, samples - 1 do
   local id = list.first + math.floor(i * (shards - 1) / math.max(1, samples - 1))
-  local bytes = redis.call('MEMORY', 'USAGE', PREFIX .. id) or 0
+  local bytes = redis.call('MEMORY', 'USAGE', list.shards .. id) or 0
   if i == 0 or i == samples - 1 then
     ends = ends + bytes
   else

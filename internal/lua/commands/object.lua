@@ -11,4 +11,4 @@ local list, problem = open('reading')
 if problem then
   return problem
 end
-return not is_empty(list) and redis.call('OBJECT', ARGV[1], PREFIX .. list.first)
+return not is_empty(list) and redis.call('OBJECT', ARGV[1], list.shards .. list.first)

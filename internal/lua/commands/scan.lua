@@ -20,9 +20,9 @@ local final = math.min(tonumber(ARGV[2]) or list.last, list.last)
 local wanted = tonumber(ARGV[3])
 local found = {}
 while id <= final and wanted > 0 do
-  local elements = redis.call('LRANGE', PREFIX .. id, 0, -1)
+  local elements = redis.call('LRANGE', list.shards .. id, 0, -1)
   if #elements == 0 then
-    return missing(id)
+    return missing(list, id)
   end
   found[#found + 1] = elements
   wanted = wanted - #elements

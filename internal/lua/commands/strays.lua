@@ -1,9 +1,10 @@
--- Finds stray shards: those that meta does not know, because it was evicted or deleted while the list had elements.
+-- Finds stray shards: those that no meta knows, because theirs was evicted or deleted while the list had elements.
 --
 -- requires: shared/list shared/size
 --
 -- KEYS  1 meta
--- ARGV  1 'unlink' to unlink the strays, else '', 2… ids of shards that SCAN found
+-- ARGV  1 'unlink' to unlink the strays, else '', 2 the prefix of the shards' keys, which no other meta knows; 3… ids of shards
+--       that SCAN found
 -- Reply those of the ids that are strays. If a shard may be on another node, the reply is an error that the caller retries
 -- Cost  O(ids).
 --
@@ -14,19 +15,27 @@ local list, problem = open('reading')
 if problem then
   return problem
 end
+local prefix = ARGV[2]
 
 -- is_known tells whether meta knows the shard, as a part of the list or as one to sweep.
 local function is_known(id)
-  return id >= list.first and id <= list.last or list.lo and id >= list.lo and id <= list.hi
+  if prefix == list.shards and id >= list.first and id <= list.last then
+    return true
+  end
+  for _, range in ipairs(list.stale or {}) do
+    if prefix == range.shards and id >= range.lo and id <= range.hi then
+      return true
+    end
+  end
 end
 
 local strays = {}
-for i = 2, #ARGV do
+for i = 3, #ARGV do
   local id = ARGV[i]
   if not is_known(tonumber(id)) then
-    local size, away = size_of(PREFIX .. id)
+    local size, away = size_of(prefix .. id)
     if away then
-      return missing(id)
+      return missing({ shards = prefix }, id)
     elseif size and size > 0 then
       strays[#strays + 1] = id
     end
@@ -34,7 +43,7 @@ for i = 2, #ARGV do
 end
 if ARGV[1] == 'unlink' then
   for _, id in ipairs(strays) do
-    redis.call('UNLINK', PREFIX .. id)
+    redis.call('UNLINK', prefix .. id)
   end
 end
 return strays

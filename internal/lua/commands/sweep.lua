@@ -11,6 +11,4 @@ local list, problem = open()
 if problem then
   return problem
 end
-local from = list.lo
-sweep(list)
-return list.lo and list.lo > from and 1 or 0
+return sweep(list) and 1 or 0

@@ -1,16 +1,17 @@
 -- Renames or copies the list, as RENAME and COPY do.
 --
--- requires: shared/session shared/sweep shared/emptied shared/lists
+-- requires: shared/session shared/identity shared/sweep shared/lists
 --
 -- KEYS  see shared/lists.lua: the list is the first, the list of the other name the second
 -- ARGV  1 to 4 see shared/lists.lua, 5 'RENAME' or 'COPY', 6 'replace' to replace a list of that name, or ''
 --       Where there is no list at either of the plain keys, if there are such keys, Redis's own command is carried out on them.
 -- Reply 0 if there is no list to copy, or one of the other name that must stay; 1 if all is done; 2 if expire.lua is to
 --       continue with the list of the other name. It is an error if there is no list to rename
--- Cost  O(shards), three calls each, and for COPY O(elements).
+-- Cost  RENAME O(1): it moves meta, which says where the shards are. COPY O(elements), and three calls a shard. The sweep is
+--       bounded.
 --
--- The shards of the replaced list are left to a sweep, and the new ones get ids beyond them. Shards keep their TTLs. Consumers
--- that wait for the renamed list go on waiting: a dummy in its bell is for a pop that arms it again.
+-- The shards of the replaced list are left to a sweep. Shards keep their TTLs, and so does meta. Consumers that wait for the
+-- renamed list go on waiting: a dummy in its bell is for a pop that arms it again.
 --
 -- Safe because it reads every key before the first write. That is a RENAME, which OOM allows, or a COPY, which OOM refuses with
 -- nothing changed.
@@ -38,7 +39,6 @@ end
 
 use(1)
 PLAIN = nil -- what is there matters only if a list is empty
-local SOURCE = PREFIX
 local done, failure = replay()
 if done or failure then
   return tonumber(done) or failure
@@ -49,7 +49,6 @@ if problem then
 end
 use(2)
 PLAIN = nil
-local TARGET = PREFIX
 local to
 to, problem = open(how)
 if problem then
@@ -65,7 +64,7 @@ if verdict then
   return verdict
 end
 local taken = not is_empty(to)
-if is_empty(from) or taken and ARGV[6] ~= 'replace' then
+if is_empty(from) or taken and not replaces then
   touch()
   if renames and is_empty(from) then
     return save_error('ERR no such key')
@@ -74,59 +73,74 @@ if is_empty(from) or taken and ARGV[6] ~= 'replace' then
   return 0
 end
 
--- Read: the shards, the keys that they move to, and the times.
+-- Read: the list of the other name.
 local must_ring = to.armed and bell_is_here()
 if taken then
-  redis.call('LLEN', TARGET .. to.first)
-  redis.call('LLEN', TARGET .. to.last)
+  redis.call('LLEN', to.shards .. to.first)
+  redis.call('LLEN', to.shards .. to.last)
   detach(to)
 end
-local shift = to.first - from.first
-use(1)
-for id = from.first, from.last do
-  local size
-  size, problem = shard_length(id)
-  if not size then
-    return problem
-  end
-  redis.call('LLEN', TARGET .. (id + shift))
-end
-local expiry = redis.call('HMGET', META, 'expires', 'ttl', 'walk')
-local meta_ttl = redis.call('PTTL', META)
 
--- Write: the shards, then the pointers of both lists.
-for id = from.first, from.last do
-  if renames then
-    redis.call('RENAME', SOURCE .. id, TARGET .. (id + shift))
+-- rename writes the one meta over the other, and hands on what is still to be swept of both lists.
+local function rename()
+  redis.call('RENAME', KEYS[1], KEYS[2])
+  for _, range in ipairs(to.stale or {}) do
+    from.stale = from.stale or {}
+    table.insert(from.stale, range)
+  end
+  if from.stale then
+    save_pointers(from, 'stale', stale_text(from))
   else
-    redis.call('COPY', SOURCE .. id, TARGET .. (id + shift), 'REPLACE')
+    save_pointers(from)
   end
-end
-to.last = from.last + shift
-if renames then
-  on_emptied(from)
-  sweep(from)
+  to = from
 end
 
-use(2)
-redis.call('HDEL', META, 'expires', 'ttl', 'walk')
-save_pointers(to, 'cap', from.cap, 'armed', 0)
-if to.lo then
-  redis.call('HSET', META, 'lo', to.lo, 'hi', to.hi)
-end
-for i, field in ipairs({ 'expires', 'ttl', 'walk' }) do
-  if expiry[i] then
-    redis.call('HSET', META, field, field == 'walk' and expiry[i] + shift or expiry[i])
+-- copy makes new shards, with ids beyond those that are still to be swept, and then meta. It returns an error if it cannot.
+local function copy()
+  identify(to)
+  local shift = to.first - from.first
+  for id = from.first, from.last do
+    local size
+    size, problem = shard_length(from, id)
+    if not size then
+      return problem
+    end
+    redis.call('LLEN', to.shards .. (id + shift))
+  end
+  local expiry = redis.call('HMGET', KEYS[1], 'expires', 'ttl', 'walk')
+  local meta_ttl = redis.call('PTTL', KEYS[1])
+  for id = from.first, from.last do
+    redis.call('COPY', from.shards .. id, to.shards .. (id + shift), 'REPLACE')
+  end
+  to.last = from.last + shift
+  redis.call('HDEL', META, 'expires', 'ttl', 'walk')
+  save_pointers(to, 'cap', from.cap, 'armed', 0)
+  if to.stale then
+    redis.call('HSET', META, 'stale', stale_text(to))
+  end
+  for i, field in ipairs({ 'expires', 'ttl', 'walk' }) do
+    if expiry[i] then
+      redis.call('HSET', META, field, field == 'walk' and expiry[i] + shift or expiry[i])
+    end
+  end
+  redis.call('PERSIST', META)
+  if meta_ttl > 0 then
+    redis.call('PEXPIRE', META, meta_ttl)
   end
 end
-redis.call('PERSIST', META)
+
+problem = (renames and rename or copy)()
+if problem then
+  return problem
+end
 if must_ring then
   ring()
 end
 sweep(to)
-if meta_ttl > 0 and not to.lo then
-  redis.call('PEXPIRE', META, meta_ttl)
+if to.stale then
+  redis.call('PERSIST', META) -- until all is swept
 end
-verdict = (to.lo or expiry[3]) and 2 or 1
+verdict = (to.stale or redis.call('HGET', META, 'walk')) and 2 or 1
 save_result(verdict)
 return verdict

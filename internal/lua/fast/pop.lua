@@ -9,16 +9,16 @@
 
 if ARGV[5] == '1' and ARGV[6] ~= 'woken' then
   local call, prefix = redis.call, string.sub(KEYS[1], 1, -5)
-  local record = ARGV[1] ~= '' and prefix .. 'op:' .. ARGV[1]
-  local m = redis.pcall('HMGET', KEYS[1], 'layout', 'first', 'last', 'lo', 'expires')
+  local record = ARGV[2] ~= '' and prefix .. 'op:' .. ARGV[1]
+  local m = redis.pcall('HMGET', KEYS[1], 'layout', 'first', 'last', 'stale', 'expires')
   local first, last = tonumber(m[2]), tonumber(m[3])
-  local plain = m[1] == '1' and first and last and not m[4] and not m[5] and first <= last
+  local plain = m[1] and string.sub(m[1], 1, 1) == '2' and first and last and not m[4] and not m[5] and first <= last
   if plain and record then
     local before = call('GET', record)
     plain = before and tonumber(string.match(before, '^%d+')) < tonumber(ARGV[2])
   end
   local left = ARGV[4] == 'L'
-  local near = plain and prefix .. (left and first or last)
+  local near = plain and string.sub(m[1], 2) .. (left and first or last)
   if plain and call('LLEN', near) > 1 then
     local value = call(left and 'LPOP' or 'RPOP', near)
     if record then

@@ -9,22 +9,22 @@
 
 if #ARGV == 6 then
   local call, prefix = redis.call, string.sub(KEYS[1], 1, -5)
-  local record = ARGV[1] ~= '' and prefix .. 'op:' .. ARGV[1]
-  local m = redis.pcall('HMGET', KEYS[1], 'layout', 'first', 'last', 'cap', 'lo', 'expires')
+  local record = ARGV[2] ~= '' and prefix .. 'op:' .. ARGV[1]
+  local m = redis.pcall('HMGET', KEYS[1], 'layout', 'first', 'last', 'cap', 'stale', 'expires')
   local first, last, cap = tonumber(m[2]), tonumber(m[3]), tonumber(m[4])
-  local plain = m[1] == '1' and cap and first and last and not m[5] and not m[6] and first <= last
+  local plain = m[1] and string.sub(m[1], 1, 1) == '2' and cap and first and last and not m[5] and not m[6] and first <= last
   if plain and record then
     local before = call('GET', record)
     plain = before and tonumber(string.match(before, '^%d+')) < tonumber(ARGV[2])
   end
-  local left, length = ARGV[4] == 'L', 0
+  local left, length, shards = ARGV[4] == 'L', 0, plain and string.sub(m[1], 2)
   if plain and first < last then
-    length = call('LLEN', prefix .. (left and last or first))
+    length = call('LLEN', shards .. (left and last or first))
     plain = length > 0
     length = length + (last - first - 1) * cap
   end
   if plain then
-    local near = prefix .. (left and first or last)
+    local near = shards .. (left and first or last)
     local size = call(left and 'LPUSHX' or 'RPUSHX', near, ARGV[6]) -- returns the length, which saves a call before
     if size > cap then
       call(left and 'LPOP' or 'RPOP', near)

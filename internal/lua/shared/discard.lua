@@ -5,8 +5,8 @@
 -- discard deletes a list that has elements, in the same way as an expired one. OOM allows its first write.
 local function discard(list)
   -- An error if an end shard is no list or is away. A missing shard is no reason to keep the others.
-  redis.call('LLEN', PREFIX .. list.first)
-  redis.call('LLEN', PREFIX .. list.last)
+  redis.call('LLEN', list.shards .. list.first)
+  redis.call('LLEN', list.shards .. list.last)
   empty_expired(list)
   sweep(list)
 end

@@ -5,16 +5,16 @@
 -- on_emptied updates meta after the list has lost its last element. The pointers move beyond the shards that are still to be
 -- swept, so that new shards do not meet them. An empty list does not expire. Meta is deleted unless keep_meta says otherwise.
 local function on_emptied(list, keep_meta)
-  list.first = list.hi and list.hi + 1 or 0
+  list.first = list.own and list.own.hi + 1 or 0
   list.last = list.first - 1
   list.armed = false
-  if not list.lo and not keep_meta then
+  if not list.stale and not keep_meta then
     redis.call('DEL', META)
   elseif list.expires then
     redis.call('HDEL', META, 'expires', 'ttl', 'walk')
   end
   list.expires = nil
-  if list.lo then
+  if list.stale then
     save_pointers(list)
   end
 end

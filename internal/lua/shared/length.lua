@@ -7,7 +7,7 @@ local function measure(list)
   if is_empty(list) then
     return 0, 0, 0
   end
-  local head, problem = shard_length(list.first)
+  local head, problem = shard_length(list, list.first)
   if not head then
     return nil, problem
   end
@@ -15,7 +15,7 @@ local function measure(list)
     return head, head, head
   end
   local tail
-  tail, problem = shard_length(list.last)
+  tail, problem = shard_length(list, list.last)
   if not tail then
     return nil, problem
   end

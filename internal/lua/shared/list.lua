@@ -1,15 +1,22 @@
 -- The keys of a list, its state, and the errors for shards that are not there. Every script on a list requires this file.
 --
 -- A list is a small hash, meta, and the shards that it points to. Meta has these fields:
---   layout       the version of this layout; scripts refuse a version that they do not know
+--   layout       the version of this layout, and behind it the prefix of the shards' keys; scripts refuse a version that they
+--                do not know
 --   first, last  the ids of the end shards; an empty list has first = last + 1
 --   cap          the number of elements in a full shard; fixed while the list has elements
 --   armed        '1' if a consumer waits on the bell; set on an empty list only
---   lo, hi       the range of ids that DEL or LTRIM left to unlink; live shards in it stay
+--   stale        the ranges of shards that DEL, LTRIM or RENAME left to unlink; live shards in them stay
 --   expires      the Unix time in milliseconds at which the list expires; such a list also has, or is about to have:
 --   ttl          the time at which each shard expires, well after the list
 --   walk         the TTL cursor: the id of the next shard to get this ttl, or to lose its TTL if there is no ttl; absent when
 --                all shards are done
+--
+-- The prefix of the shards' keys is made once for each list that is created, and stays. So RENAME renames meta alone, and the
+-- keys of the shards keep the name under which the list was created.
+--
+-- Layout 1 had shards at PREFIX, and one range of stale ones in the fields lo and hi. Such a meta is read, and written as one
+-- of this layout; its shards stay where they are.
 --
 -- Redis does not expire all keys of a list at the same moment. So the field expires alone decides whether the list has
 -- expired. The TTLs of the keys only free the memory of a list that nobody uses again. While the list lives, a shard has no
@@ -28,7 +35,7 @@
 local META = KEYS[1]
 local PREFIX = string.sub(META, 1, -5) -- without 'meta'
 local PLAIN = KEYS[2]
-local LAYOUT = '1'
+local LAYOUT = '2'
 local IDLE_MS = 30000 -- the TTL of the keys of an empty list
 
 -- plain_problem returns the error to reply with if the plain key holds something, else nil.
@@ -48,23 +55,36 @@ local function clock()
   return tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000)
 end
 
--- queue_sweep adds ids to the range of shards to unlink. The caller writes lo and hi.
+-- stale_text returns the field stale: '<lo> <hi> <length of the prefix> <prefix>' for each range.
+local function stale_text(list)
+  local words = {}
+  for i, range in ipairs(list.stale) do
+    words[i] = range.lo .. ' ' .. range.hi .. ' ' .. #range.shards .. ' ' .. range.shards
+  end
+  return table.concat(words)
+end
+
+-- queue_sweep adds ids to the shards to unlink. The caller writes the field stale.
 local function queue_sweep(list, from, to)
-  list.lo = math.min(list.lo or from, from)
-  list.hi = math.max(list.hi or to, to)
+  if not list.own then
+    list.own = { lo = from, hi = to, shards = list.shards }
+    list.stale = list.stale or {}
+    table.insert(list.stale, list.own)
+  end
+  list.own.lo, list.own.hi = math.min(list.own.lo, from), math.max(list.own.hi, to)
 end
 
 -- detach turns the state into that of an empty list and queues all shards for a sweep. The caller writes it.
 local function detach(list)
   queue_sweep(list, list.first, list.last)
-  list.first, list.last = list.hi + 1, list.hi
+  list.first, list.last = list.own.hi + 1, list.own.hi
   list.expires = nil
 end
 
 -- save_pointers writes the ids of the end shards, and further fields of meta with their values. Nothing else writes them, and
 -- only open reads them, except for the scripts under fast/, which run before these functions are defined.
 local function save_pointers(list, ...)
-  redis.call('HSET', META, 'layout', LAYOUT, 'first', list.first, 'last', list.last, ...)
+  redis.call('HSET', META, 'layout', LAYOUT .. list.shards, 'first', list.first, 'last', list.last, ...)
 end
 
 -- empty_expired makes an expired list an empty one. No client can tell the difference, so this may come before anything else.
@@ -77,23 +97,42 @@ local function empty_expired(list, how)
   if how ~= 'growing' then
     redis.call('HDEL', META, 'cap')
   end
-  save_pointers(list, 'lo', list.lo, 'hi', list.hi)
+  save_pointers(list, 'stale', stale_text(list))
   redis.call('HDEL', META, 'cap', 'expires', 'ttl', 'walk')
 end
 
 -- open reads meta. It returns the state of the list, or nil and the error to reply with. A list that does not exist or has
--- expired is empty. how is 'reading' for a script that never writes, 'growing' for one that OOM must refuse, else nil.
+-- expired is empty. In the state, stale are the ranges of stale shards, if there are any, and own is the one of them whose keys
+-- have the list's own prefix; the others are of lists that this one has replaced. how is 'reading' for a script that never
+-- writes, 'growing' for one that OOM must refuse, else nil.
 local function open(how)
-  local m = redis.call('HMGET', META, 'layout', 'first', 'last', 'cap', 'armed', 'lo', 'hi', 'expires')
+  local m = redis.call('HMGET', META, 'layout', 'first', 'last', 'cap', 'armed', 'stale', 'expires')
   local first, last = tonumber(m[2]), tonumber(m[3])
-  if m[1] == LAYOUT and first and last then
+  local known = m[1] and (m[1] == '1' or string.sub(m[1], 1, 1) == LAYOUT)
+  if known and first and last then
     local cap = tonumber(m[4]) or 0
     if cap < 1 and first <= last then
       return nil, redis.error_reply('BROKENLIST meta has the capacity ' .. cap)
     end
-    local list = { first = first, last = last, cap = cap, armed = m[5] == '1', lo = tonumber(m[6]), hi = tonumber(m[7]) }
-    if m[8] then
-      list.expires, list.now = tonumber(m[8]), clock()
+    local list = { first = first, last = last, cap = cap, armed = m[5] == '1', shards = string.sub(m[1], 2) }
+    if m[1] == '1' then
+      list.shards = PREFIX
+      local range = redis.call('HMGET', META, 'lo', 'hi')
+      if range[1] and range[2] then
+        queue_sweep(list, tonumber(range[1]), tonumber(range[2]))
+      end
+    end
+    local stale = m[6] or ''
+    while stale ~= '' do
+      local lo, hi, length, rest = string.match(stale, '^(%S+) (%S+) (%d+) (.*)$')
+      local range = { lo = tonumber(lo), hi = tonumber(hi), shards = string.sub(rest, 1, tonumber(length)) }
+      list.stale = list.stale or {}
+      table.insert(list.stale, range)
+      list.own = range.shards == list.shards and range or list.own
+      stale = string.sub(rest, length + 1)
+    end
+    if m[7] then
+      list.expires, list.now = tonumber(m[7]), clock()
       if list.now > list.expires then
         empty_expired(list, how)
       end
@@ -104,7 +143,7 @@ local function open(how)
     end
     return list
   end
-  if m[1] == LAYOUT then
+  if known then
     return nil, redis.error_reply('BROKENLIST meta has no pointers')
   end
   if m[1] then
@@ -117,7 +156,7 @@ local function open(how)
   if problem then
     return nil, problem
   end
-  return { first = 0, last = -1, armed = false }
+  return { first = 0, last = -1, cap = 0, armed = false, shards = false } -- identify names its shards
 end
 
 local function is_empty(list)
@@ -144,18 +183,18 @@ local function is_away(key)
 end
 
 -- missing returns the error for a shard that the pointers promise and that is not here: its slot moves, or the list is broken.
-local function missing(id)
-  if is_away(PREFIX .. id) then
+local function missing(list, id)
+  if is_away(list.shards .. id) then
     return redis.error_reply('TRYAGAIN shard ' .. id .. ' is moving to another node')
   end
   return redis.error_reply('BROKENLIST shard ' .. id .. ' is missing')
 end
 
 -- shard_length returns the number of elements in a shard that must exist, or nil and the error.
-local function shard_length(id)
-  local size = redis.call('LLEN', PREFIX .. id)
+local function shard_length(list, id)
+  local size = redis.call('LLEN', list.shards .. id)
   if size == 0 then
-    return nil, missing(id)
+    return nil, missing(list, id)
   end
   return size
 end

@@ -1,16 +1,17 @@
 -- Pushes any number of values onto an end of a list.
 --
--- requires: shared/list shared/bell shared/shards shared/values
+-- requires: shared/list shared/identity shared/bell shared/shards shared/values
 
 -- plan_put reads every key that a push of count values will write. size is the length of the end shard, cap the capacity if the
 -- push creates the list. It returns how many values the end shard takes and, if shards must be made, a plan for them; or nil
 -- and the error. The plan is an array of how many stale elements there are at the id of each new shard, with these fields:
 --   ttl    the time at which the new shards expire, or false
+--   fresh  whether there is no meta yet, and so nothing at the new keys either
 --   rings  whether the push wakes a consumer
 local function plan_put(list, left, size, count, cap)
-  local room = 0
+  local room, fresh = 0, false
   if is_empty(list) then
-    list.cap = cap
+    list.cap, fresh = cap, identify(list)
   elseif size > list.cap then
     return nil, redis.error_reply('BROKENLIST an end shard holds more than the capacity')
   else
@@ -19,13 +20,13 @@ local function plan_put(list, left, size, count, cap)
   if count <= room then
     return room
   end
-  local plan = {}
+  local plan = { fresh = fresh }
   local id, step = left and list.first or list.last, left and -1 or 1
   for i = 1, math.ceil((count - room) / list.cap) do
     id = id + step
-    plan[i] = redis.call('LLEN', PREFIX .. id)
-    if list.lo and is_away(PREFIX .. id) then
-      return nil, missing(id)
+    plan[i] = fresh and 0 or redis.call('LLEN', list.shards .. id)
+    if list.stale and is_away(list.shards .. id) then
+      return nil, missing(list, id)
     end
   end
   plan.ttl = list.expires and redis.call('HGET', META, 'ttl')
@@ -39,20 +40,20 @@ local function put_planned(list, left, room, plan, values, from)
   local PUSH, id = left and 'LPUSH' or 'RPUSH', left and list.first or list.last
   local to = math.min(#values, from + room - 1)
   if not plan then
-    push_values(PUSH, PREFIX .. id, values, from, to)
+    push_values(PUSH, list.shards .. id, values, from, to)
     return
   end
   local creates, step = is_empty(list), left and -1 or 1
   list[left and 'first' or 'last'] = id + #plan * step
   list.armed = false
   save_pointers(list, 'cap', list.cap, 'armed', 0)
-  push_values(PUSH, PREFIX .. id, values, from, to)
+  push_values(PUSH, list.shards .. id, values, from, to)
   for _, stale in ipairs(plan) do
     id, from, to = id + step, to + 1, math.min(#values, to + list.cap)
-    push_values(PUSH, PREFIX .. id, values, from, to)
-    claim_shard(id, stale, left, plan.ttl)
+    push_values(PUSH, list.shards .. id, values, from, to)
+    claim_shard(list, id, stale, left, plan.ttl)
   end
-  if creates then
+  if creates and not plan.fresh then
     redis.call('PERSIST', META)
   end
   if plan.rings then

@@ -15,8 +15,8 @@
 --
 -- replay comes before open: whatever has become of the list, a recorded result is the result.
 --
--- ARGV  1 the id of the session, 2 the sequence number, 3 the TTL of the record in milliseconds; all '' for an operation that
---       may run twice
+-- ARGV  1 the id of the session, 2 the sequence number, 3 the TTL of the record in milliseconds; 2 and 3 are '' for an
+--       operation that may run twice
 --
 -- requires: shared/list
 

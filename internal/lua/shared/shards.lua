@@ -7,25 +7,25 @@
 -- requires: shared/list
 
 -- trim_stale removes stale elements after others have been pushed to the left of them, or to the right.
-local function trim_stale(id, stale, left)
+local function trim_stale(list, id, stale, left)
   if stale > 0 then
-    redis.call('LTRIM', PREFIX .. id, left and 0 or stale, left and -1 - stale or -1)
+    redis.call('LTRIM', list.shards .. id, left and 0 or stale, left and -1 - stale or -1)
   end
 end
 
 -- set_ttl lets a shard expire at that time, or never.
-local function set_ttl(id, shard_ttl)
+local function set_ttl(list, id, shard_ttl)
   if shard_ttl then
-    redis.call('PEXPIREAT', PREFIX .. id, shard_ttl)
+    redis.call('PEXPIREAT', list.shards .. id, shard_ttl)
   else
-    redis.call('PERSIST', PREFIX .. id)
+    redis.call('PERSIST', list.shards .. id)
   end
 end
 
 -- claim_shard completes a new shard after its elements have been pushed: it drops the stale elements, and their TTL.
-local function claim_shard(id, stale, left, shard_ttl)
-  trim_stale(id, stale, left)
+local function claim_shard(list, id, stale, left, shard_ttl)
+  trim_stale(list, id, stale, left)
   if shard_ttl or stale > 0 then
-    set_ttl(id, shard_ttl)
+    set_ttl(list, id, shard_ttl)
   end
 end

@@ -2,46 +2,51 @@
 --
 -- requires: shared/list
 
-local SWEEP_STEP = 100 -- shards that one operation unlinks
+local SWEEP_STEP = 100 -- stale shards that one operation looks at
 
--- sweep unlinks up to SWEEP_STEP shards that DEL or LTRIM left, never a live one, and records the progress in meta. It stops
--- where the slot moves: a shard on the other node must not count as swept.
+-- sweep unlinks up to SWEEP_STEP stale shards, never a live one, and records the progress in meta. It stops where the slot
+-- moves: a shard on the other node must not count as swept. It tells whether it got on and is to continue.
 local function sweep(list)
-  if not list.lo then
-    return
+  if not list.stale then
+    return false
   end
-  local id, stop = list.lo, list.lo + SWEEP_STEP
-  while id <= list.hi and id < stop do
-    if id >= list.first and id <= list.last then
-      stop = stop + list.last + 1 - id
-      id = list.last + 1
+  local range, steps, progress = list.stale[1], 0, false
+  while range and steps < SWEEP_STEP do
+    local id = range.lo
+    if range == list.own and id >= list.first and id <= list.last then
+      id = list.last
     else
-      local seen = redis.pcall('EXISTS', META, PREFIX .. id)
+      local seen = redis.pcall('EXISTS', META, range.shards .. id)
       if type(seen) == 'table' then
         break
       end
       if seen == 2 then
-        redis.call('UNLINK', PREFIX .. id)
+        redis.call('UNLINK', range.shards .. id)
       end
-      id = id + 1
+      steps = steps + 1
+    end
+    range.lo, progress = id + 1, true
+    if range.lo > range.hi then
+      table.remove(list.stale, 1)
+      list.own = range ~= list.own and list.own or nil
+      range = list.stale[1]
     end
   end
-  if id == list.lo then
-    return
+  if not progress then
+    return false
   end
-  if id <= list.hi then
-    list.lo = id
-    redis.call('HDEL', META, 'lo') -- OOM allows this, and then what follows
-    redis.call('HSET', META, 'lo', id)
-    return
+  redis.call('HDEL', META, 'stale', 'lo', 'hi') -- OOM allows this, and then what follows
+  if range then
+    save_pointers(list, 'stale', stale_text(list))
+    return true
   end
-  list.lo, list.hi = nil, nil
-  if not is_empty(list) then
-    redis.call('HDEL', META, 'lo', 'hi')
-  elseif list.armed then
-    redis.call('HDEL', META, 'lo', 'hi')
-    redis.call('PEXPIRE', META, IDLE_MS)
-  else
-    redis.call('DEL', META)
+  list.stale = nil
+  if is_empty(list) then
+    if list.armed then
+      redis.call('PEXPIRE', META, IDLE_MS)
+    else
+      redis.call('DEL', META)
+    end
   end
+  return false
 end

@@ -10,7 +10,7 @@ local function plan_take(list, left, count)
   local id, step = left and first or last, left and 1 or -1
   local parts, total = {}, 0
   while total < count and id >= first and id <= last do
-    local size, problem = shard_length(id)
+    local size, problem = shard_length(list, id)
     if not size then
       return nil, problem
     end
@@ -31,7 +31,7 @@ local function take_planned(list, left, parts, stop, keep_meta)
   local POP, id, step = left and 'LPOP' or 'RPOP', left and list.first or list.last, left and 1 or -1
   local shards = {}
   for i, part in ipairs(parts) do
-    shards[i] = redis.call(POP, PREFIX .. (id + (i - 1) * step), part)
+    shards[i] = redis.call(POP, list.shards .. (id + (i - 1) * step), part)
   end
   if stop == id then
     return shards

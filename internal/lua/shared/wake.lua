@@ -1,6 +1,6 @@
 -- What a consumer that waits, or has been woken, does to the list.
 --
--- requires: shared/list shared/bell
+-- requires: shared/list shared/identity shared/bell
 
 -- is_released tells whether the release key of a woken consumer, if it has one, says to take nothing.
 local function is_released(key)
@@ -11,9 +11,10 @@ end
 -- arm makes the next push into the empty list ring, and removes an old dummy. The bell is here.
 local function arm(list)
   redis.call('DEL', BELL)
+  identify(list)
   save_pointers(list, 'armed', 1)
   list.armed = true
-  if not list.lo then
+  if not list.stale then
     redis.call('PEXPIRE', META, IDLE_MS)
   end
 end
