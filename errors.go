@@ -46,9 +46,15 @@ var (
 var (
 	// ErrOutcomeUnknown is returned by a push, an edit, a move, or a change of expiry or name that gave up before the server
 	// answered. The operation may have been applied, or may yet be. The library then makes sure that it can no longer be
-	// applied: in the background, if the server answers within thirty seconds, and after LPush or RPush, before anything else
-	// is pushed at that end through the same ShardedList. A transaction through the hook that also has commands on plain keys is
-	// not stopped: it may still be applied, as a whole.
+	// applied: in the background, if the server answers within thirty seconds, and after LPush or RPush, at the latest before
+	// the next of them at that end through the same ShardedList.
+	//
+	// Until then, for those thirty seconds, nothing else adds elements there through the same ShardedList or hook, alone, in a
+	// pipeline or in a transaction: a push at that end, an LInsert, or a move to that end waits, and fails if its time is over
+	// first. An LInsert that gave up holds back both ends. No other operation waits, and none waits for an edit of another kind
+	// or for a change of expiry or name: so a pop, or Copy and Rename onto the list, may be applied before what was given up.
+	//
+	// A transaction through the hook that also has commands on plain keys is not stopped: it may still be applied, as a whole.
 	ErrOutcomeUnknown = session.ErrOutcomeUnknown
 	// ErrNotReplicated is returned together with the result by an operation that was applied, if fewer replicas acknowledged it
 	// than WithReplicas asks for. A failover may undo the operation.

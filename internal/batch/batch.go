@@ -43,8 +43,8 @@ type Kind struct {
 	// Share gives each request whose caller is still there its part of the reply, and returns the elements that no caller
 	// takes.
 	Share func(requests []*Request, reply any) (surplus []string)
-	// Ready waits until requests may be sent otherwise than through a Batcher, see Batcher.Ready.
-	Ready func(ctx context.Context) error
+	// Order is that of operations that add elements, else nil. The Batcher keeps it in common with those that do not share.
+	Order *session.Order
 	// Reclaim puts back elements that no caller takes. A kind without it changes a list, and its callers must learn that an
 	// outcome is unknown.
 	Reclaim func(surplus []string)
@@ -62,18 +62,18 @@ type Batcher struct {
 	contended bool       // the last batch had company
 	forming   *batch     // the batch that takes the queue along when it begins
 	idle      []*stream
-	active    []*batch      // that have a session
-	watchdog  *time.Timer   // runs expire; nil if no caller has to be watched
-	cleared   chan struct{} // closed when there are no abandoned streams any more; nil if nobody waits for that
-	abandoned int           // streams with an operation that a caller has given up: nothing may overtake it
-	forgetter *time.Timer   // runs forget; nil unless it is about to
+	active    []*batch    // that have a session
+	watchdog  *time.Timer // runs expire; nil if no caller has to be watched
+	abandoned int         // streams with an operation that a caller has given up: nothing may overtake it
+	forgetter *time.Timer // runs forget; nil unless it is about to
 }
 
 // stream is a session, and what the batcher knows of it.
 type stream struct {
 	*session.Session
 	batch     batch // the current one
-	abandoned bool  // a caller has given up its operation; guarded by Batcher.mu
+	abandoned bool  // a caller has given up its operation; guarded by Batcher.mu, as is holds
+	holds     bool  // and so operations that callers do not share are held back
 }
 
 // batch is the requests that one operation carries, in the order they came.
@@ -103,6 +103,11 @@ func (c *Batcher) Do(ctx context.Context, r *Request) error {
 		return err
 	}
 	r.giveUp = script.Deadline(ctx)
+	if order := c.kind.Order; order != nil {
+		if err := order.Alone.Wait(ctx, r.giveUp); err != nil {
+			return err
+		}
+	}
 	c.mu.Lock()
 	c.queue = append(c.queue, r)
 	c.dispatch()
@@ -307,6 +312,10 @@ func (c *Batcher) abandon(r *Request) {
 	if s := r.batch.stream; !s.abandoned {
 		s.abandoned = true
 		c.abandoned++
+		if c.kind.Order != nil {
+			s.holds = true
+			c.kind.Order.Shared.Close()
+		}
 	}
 }
 
@@ -317,34 +326,14 @@ func (c *Batcher) clear(s *stream) {
 	}
 	s.abandoned = false
 	c.abandoned--
-	if c.abandoned == 0 && c.cleared != nil {
-		close(c.cleared)
-		c.cleared = nil
-	}
+	c.letGo(s)
 }
 
-// Ready waits until no operation that a caller has given up can be applied any more. Whoever uses other sessions for the same kind of
-// operation must not overtake it.
-func (c *Batcher) Ready(ctx context.Context) error {
-	c.mu.Lock()
-	if c.abandoned == 0 {
-		c.mu.Unlock()
-		return nil
-	}
-	if c.cleared == nil {
-		c.cleared = make(chan struct{})
-	}
-	cleared := c.cleared
-	c.mu.Unlock()
-	timer := time.NewTimer(time.Until(script.Deadline(ctx)))
-	defer timer.Stop()
-	select {
-	case <-cleared:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return session.ErrNoAnswer
+// letGo holds back no other operations any longer. The lock is held.
+func (c *Batcher) letGo(s *stream) {
+	if s.holds {
+		s.holds = false
+		c.kind.Order.Shared.Open()
 	}
 }
 
@@ -431,6 +420,7 @@ func (c *Batcher) resolveAbandoned(ctx context.Context, b *batch) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.letGo(b.stream) // those that wait for it could not resolve it
 	c.retire(b)
 }
 

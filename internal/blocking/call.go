@@ -18,6 +18,8 @@ type Call struct {
 	Count    int // of elements that it wants
 	// Prepare fetches what the operation needs before it can be built.
 	Prepare func(ctx context.Context) error
+	// Orders are those of the operation.
+	Orders []*session.Order
 	// Reclaimer puts back what was taken for a caller that has gone. It is nil for a call that takes nothing out of its lists.
 	Reclaimer session.Reclaimer
 }
@@ -89,6 +91,7 @@ func (c *Call) Wait(ctx context.Context, timeout time.Duration) ([]string, error
 		return c.Elements(o.reply, o.err)
 	case <-grace.C:
 	}
+	w.resolved = session.Abandon(c.Orders)
 	close(w.gone)
 	return nil, session.Lost(ctx.Err(), c.Reclaimer != nil)
 }
@@ -108,6 +111,8 @@ type callWaiter struct {
 	blocks  atomic.Bool      // set before the first BLPOP
 	outcome chan callOutcome // unbuffered: it is either received, or known not to be
 	gone    chan struct{}    // closed when the caller has given up and returned
+
+	resolved func() // to be called then, once the outcome is known or is resolved by others
 }
 
 type callOutcome struct {
@@ -117,7 +122,7 @@ type callOutcome struct {
 
 // serve runs while the caller waits, and continues without it until the outcome is known.
 func (w *callWaiter) serve() {
-	if err := w.call.Prepare(w.ctx); err != nil {
+	if err := w.prepare(); err != nil {
 		w.end = &callOutcome{err: err}
 	} else {
 		w.run(w)
@@ -128,8 +133,21 @@ func (w *callWaiter) serve() {
 		if script.IsDone(w.end.err) && w.call.Reclaimer != nil {
 			w.call.Reclaimer.Reclaim(w.end.reply)
 		}
+		w.resolved()
 	}
 	w.passOn()
+}
+
+// prepare waits for what must be known and done before the call may be sent.
+func (w *callWaiter) prepare() error {
+	if err := w.call.Prepare(w.ctx); err != nil {
+		return err
+	}
+	until := script.Deadline(w.ctx)
+	if latest := w.deadline.Add(answerGrace); !w.deadline.IsZero() && latest.Before(until) {
+		until = latest
+	}
+	return session.Ready(w.ctx, w.call.Orders, until)
 }
 
 // next begins a round, unless the call is over.

@@ -128,13 +128,6 @@ func (h *Hook) translate(ctx context.Context, c *invocation) (*translation, erro
 	if err != nil || t == nil {
 		return t, err
 	}
-	for _, step := range t.steps {
-		if step.Ready != nil {
-			if err := step.Ready(ctx); err != nil {
-				return nil, err
-			}
-		}
-	}
 	return t, t.plainGuard(c, lists)
 }
 

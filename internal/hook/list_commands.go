@@ -37,9 +37,6 @@ func joinPush(end layout.End) func(context.Context, *invocation, []layout.List) 
 			return nil, err
 		}
 		kind := l.Pushes(end)
-		if err := kind.Ready(ctx); err != nil {
-			return nil, err
-		}
 		r := batch.NewRequest()
 		r.Values, r.Count = values, len(values)
 		for _, v := range values {

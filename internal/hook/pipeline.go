@@ -54,7 +54,7 @@ func opensTransaction(cmd redis.Cmder) bool { return cmd.Name() == "multi" }
 
 // transaction carries out commands between MULTI and EXEC. If one of them is refused, none is sent.
 func (h *Hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook) error {
-	p := pipeline{hook: h, atomic: true}
+	p := pipeline{hook: h, atomic: true, until: script.Deadline(ctx)}
 	for i, cmd := range cmds {
 		err := p.add(ctx, cmd, calls[i])
 		if err != nil && !script.IsReply(err) {
@@ -78,12 +78,12 @@ func (h *Hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*inv
 
 // pipeline runs commands that need not be atomic. A blocking command splits the pipeline.
 func (h *Hook) pipeline(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook) error {
-	p := pipeline{hook: h}
+	p := pipeline{hook: h, until: script.Deadline(ctx)}
 	for i, cmd := range cmds {
 		if c := calls[i]; c != nil && c.waits() && !c.tooLong() {
 			_ = p.exec(ctx, next) // each command has its own error
 			_ = h.process(ctx, c, oneOf(next))
-			p = pipeline{hook: h}
+			p = pipeline{hook: h, until: script.Deadline(ctx)}
 			continue
 		}
 		_ = p.add(ctx, cmd, calls[i])
@@ -114,7 +114,8 @@ func firstError(cmds []redis.Cmder) error {
 // pipeline is commands that go to the server in one round trip.
 type pipeline struct {
 	hook   *Hook
-	atomic bool // it is a transaction
+	atomic bool      // it is a transaction
+	until  time.Time // how long all commands together wait for what was given up before
 	parts  []*part
 	failed []redis.Cmder // before they could be sent
 }
@@ -152,6 +153,9 @@ func (p *pipeline) add(ctx context.Context, cmd redis.Cmder, c *invocation) erro
 		return nil
 	}
 	t, err := p.hook.translate(ctx, c)
+	if err == nil && t != nil {
+		err = t.ready(ctx, p.until)
+	}
 	if err != nil {
 		p.failed = append(p.failed, cmd)
 		return setReply(cmd, nil, err)
@@ -271,10 +275,16 @@ func (p *pipeline) endPipeline(ctx context.Context, until time.Time) {
 			}
 		}
 	}
+	unknown := map[any]bool{} // the lists of operations that were given up: to repeat those behind would overtake them
 	for _, part := range p.parts {
 		for i, cmd := range part.sent {
 			reply, err := cmd.Result()
-			reply, err = part.pending[i].End(ctx, until, reply, err, repeat[part][i])
+			keys := part.pending[i].Keys()
+			again := repeat[part][i] && !slices.ContainsFunc(keys, func(key any) bool { return unknown[key] })
+			reply, err = part.pending[i].End(ctx, until, reply, err, again)
+			for _, key := range keys {
+				unknown[key] = unknown[key] || errors.Is(err, session.ErrOutcomeUnknown)
+			}
 			part.results = append(part.results, session.Result{Reply: reply, Err: err})
 		}
 	}

@@ -2,6 +2,7 @@ package hook
 
 import (
 	"context"
+	"time"
 
 	"github.com/shardedlist/shardedlist/internal/batch"
 	"github.com/shardedlist/shardedlist/internal/layout"
@@ -51,6 +52,19 @@ type joined struct {
 	kind    *batch.Kind
 	request *batch.Request
 	reply   func(*batch.Request) any
+}
+
+// ready waits until the operations overtake nothing that was given up.
+func (t *translation) ready(ctx context.Context, until time.Time) error {
+	if t.joined != nil && t.joined.kind.Order != nil {
+		return t.joined.kind.Order.Ready(ctx, until)
+	}
+	for _, step := range t.steps {
+		if err := session.Ready(ctx, step.Orders, until); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (t *translation) needsPlain(results []any) bool {

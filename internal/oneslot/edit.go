@@ -27,7 +27,7 @@ func (l *List) Set(index, value any) session.Operation {
 func (l *List) Insert(where, pivot, value any) session.Operation {
 	op := l.operation(linsertScript, 3)
 	op.Append(where, pivot, value)
-	op.Ready = l.bothReady
+	op.Orders = []*session.Order{&l.left.order, &l.right.order}
 	return op
 }
 
@@ -66,12 +66,4 @@ func (l *List) sweep(ctx context.Context, unswept any) {
 	for unswept == int64(1) {
 		unswept, _ = l.read(sweepScript).Run(ctx)
 	}
-}
-
-// bothReady waits until no push that was given up can be applied at either end any more.
-func (l *List) bothReady(ctx context.Context) error {
-	if err := l.left.pushes.Ready(ctx); err != nil {
-		return err
-	}
-	return l.right.pushes.Ready(ctx)
 }

@@ -65,6 +65,8 @@ type end struct {
 	list          *List
 	side          layout.End
 	word          any // the side as an argument of scripts
+	order         session.Order    // of what adds elements here
+	orders        []*session.Order // it
 	pushes, pops  batch.Kind
 	pusher, poper *batch.Batcher
 	waiters       *blocking.Queue
@@ -92,10 +94,10 @@ func New(config Config) *List {
 
 func (e *end) init(l *List, side layout.End) {
 	e.list, e.side, e.word = l, side, string(side)
-	e.pushes = batch.Kind{Join: e.joinPushes, Share: sharePush}
+	e.orders = []*session.Order{&e.order}
+	e.pushes = batch.Kind{Join: e.joinPushes, Share: sharePush, Order: &e.order}
 	e.pops = batch.Kind{Join: e.joinPops, Share: sharePop, Reclaim: e.putBack}
 	e.pusher = batch.New(l.sessions, &e.pushes)
-	e.pushes.Ready = e.pusher.Ready
 	e.poper = batch.New(l.sessions, &e.pops)
 	e.waiters = blocking.NewQueue(e, l.sessions, e.popOne, e.putBack)
 }

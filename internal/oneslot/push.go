@@ -74,6 +74,7 @@ func (e *end) joinPushes(requests []*batch.Request) session.Operation {
 		count += r.Count
 	}
 	op := e.list.operation(pushScript, 2+count)
+	op.Orders = e.orders
 	op.Append(e.word, e.list.capacity.word())
 	for _, r := range requests {
 		op.Append(r.Values...)
@@ -98,7 +99,7 @@ func (l *List) PushX(side layout.End, values []any) session.Operation {
 	op := l.operation(pushScript, 2+count)
 	op.Append(string(side), "")
 	op.Append(values[:count]...)
-	op.Ready = l.at(side).pushes.Ready
+	op.Orders = l.at(side).orders
 	if rest := values[count:]; len(rest) > 0 {
 		op.Finish = func(ctx context.Context, reply any) (any, error) {
 			if reply == int64(0) {

@@ -23,6 +23,8 @@ type move struct {
 	to  *List
 }
 
+func (m *move) orders() []*session.Order { return m.to.at(m.how.To).orders }
+
 // Move moves elements from an end of the list to an end of another, or of itself.
 func (l *List) Move(to layout.List, how layout.Move) (*blocking.Call, error) {
 	lists, err := several([]layout.List{l, to})
@@ -30,13 +32,13 @@ func (l *List) Move(to layout.List, how layout.Move) (*blocking.Call, error) {
 		return nil, err
 	}
 	m := &move{source{lists[:1]}, how, lists[1]}
-	return &blocking.Call{Source: m, Sessions: l.sessions, Count: how.Count, Prepare: m.to.Prepare}, nil
+	return &blocking.Call{Source: m, Sessions: l.sessions, Count: how.Count, Prepare: m.to.Prepare, Orders: m.orders()}, nil
 }
 
 func (m *move) Pop(count int, wait blocking.Wait, release string) session.Operation {
 	op := operationOn([]*List{m.lists[0], m.to}, lmoveScript, 8)
 	op.Append(string(m.how.From), string(m.how.To), m.to.capacity.word(), count, m.how.Exactly, m.how.OneByOne, string(wait), release)
-	op.Ready = m.to.at(m.how.To).pushes.Ready
+	op.Orders = m.orders()
 	return op
 }
 

@@ -13,8 +13,9 @@ type Operation struct {
 	call script.Call
 	at   int // where in the call's words the session stands; 0 in a read
 
-	// Ready waits until the operation may be sent: it must not overtake others that were given up. Run calls it.
-	Ready func(ctx context.Context) error
+	// Orders are those of the ends at which the operation adds elements: it must not overtake others that were given up there, nor be
+	// overtaken when it is.
+	Orders []*Order
 	// RefusedUntil is when to stop repeating an operation that the server cannot serve for the moment, if not as late as one whose
 	// outcome is unknown.
 	RefusedUntil time.Time
@@ -55,10 +56,8 @@ func (o Operation) Run(ctx context.Context) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if o.Ready != nil {
-		if err := o.Ready(ctx); err != nil {
-			return nil, err
-		}
+	if err := Ready(ctx, o.Orders, script.Deadline(ctx)); err != nil {
+		return nil, err
 	}
 	s := o.pool.Get()
 	s.Begin()
@@ -90,7 +89,9 @@ func (o Operation) do(ctx context.Context, s *Session) (outcome Outcome, heard b
 		return outcome, true
 	case <-grace.C:
 	}
+	resolved := Abandon(o.Orders)
 	go func() {
+		defer resolved()
 		outcome := <-result
 		if outcome.Status == Done && o.Reclaimer != nil {
 			o.Reclaimer.Reclaim(outcome.Reply)

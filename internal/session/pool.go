@@ -65,7 +65,9 @@ func (p *Pool) Read(s *script.Script, keys []any, args ...any) Operation {
 // Put takes back the session of an operation that ended or was given up. It returns the reply and the error for the caller.
 func (p *Pool) Put(s *Session, op Operation, outcome Outcome) (any, error) {
 	if outcome.Status == Unknown {
+		resolved := Abandon(op.Orders)
 		p.resolveLater(func(ctx context.Context, until time.Time) {
+			defer resolved()
 			if outcome := s.Resolve(ctx, until); outcome.Status != Unknown {
 				go outcome.Reclaim() // may take until the server has memory, and others wait to be resolved
 				p.idle.Put(s)

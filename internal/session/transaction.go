@@ -49,7 +49,15 @@ func (t Transaction) End(ctx context.Context, until time.Time, got []Result, exe
 	carriedOut = slices.Contains(applied, true)
 	if err != nil || mayCome && !carriedOut {
 		if !t.Others {
-			t.Pending[0].op.pool.resolveLater(t.resolveLater)
+			var orders []*Order
+			for _, p := range t.Pending {
+				orders = append(orders, p.op.Orders...)
+			}
+			resolved := Abandon(orders)
+			t.Pending[0].op.pool.resolveLater(func(ctx context.Context, until time.Time) {
+				defer resolved()
+				t.resolveLater(ctx, until)
+			})
 		}
 		for _, r := range got {
 			results = append(results, Result{Err: Lost(r.Err, false)})
