@@ -2,6 +2,7 @@ package shardedlist
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -110,6 +111,23 @@ func TestAServerThatWillNotDoIsNamed(t *testing.T) {
 			require.ErrorContains(t, err, tt.want)
 			assert.True(t, redis.HasErrorPrefix(err, ""), "the server's reply stays in the chain")
 			assert.NotErrorIs(t, err, ErrOutcomeUnknown)
+			rdb := list.rdb()
+			rdb.AddHook(NewHook(rdb, Match("*"), WithCapacity(2)))
+			assert.ErrorContains(t, rdb.RPush(t.Context(), "alone", "a").Err(), tt.want, "through the hook")
+			for what, pipelined := range map[string]func(context.Context, func(redis.Pipeliner) error) ([]redis.Cmder, error){
+				"pipeline": rdb.Pipelined, "transaction": rdb.TxPipelined,
+			} {
+				cmds, err := pipelined(t.Context(), func(pipe redis.Pipeliner) error {
+					pipe.RPush(t.Context(), what, "a")
+					return pipe.LPushX(t.Context(), what, "b").Err()
+				})
+				require.Error(t, err)
+				for _, cmd := range cmds {
+					err = errors.Join(err, cmd.Err())
+				}
+				assert.ErrorContains(t, err, tt.want, what)
+				assert.NotErrorIs(t, err, ErrOutcomeUnknown, what)
+			}
 			if tt.want != "is older than Redis 6.2, or lacks a command" {
 				_, err = list.BLPop(t.Context(), time.Second)
 				assert.ErrorContains(t, err, tt.want)

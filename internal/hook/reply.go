@@ -107,7 +107,7 @@ func array[T any](values []T) []any {
 }
 
 // asReplied turns an error of a sharded list into the corresponding error of Redis: without the text that this package adds,
-// and without the text that the server adds to an error inside a script.
+// and without the text that the server adds to an error inside a script. It explains what the server lacks for all scripts.
 func asReplied(err error) error {
 	for _, ours := range []error{session.ErrOutcomeUnknown, session.ErrReplyLost, script.ErrNotReplicated} {
 		if errors.Is(err, ours) {
@@ -128,7 +128,7 @@ func asReplied(err error) error {
 		return rediserr.WrongType
 	}
 	if at := strings.Index(text, " script: "); at > 0 {
-		return rediserr.Error(text[:at])
+		return script.Explain(rediserr.Error(text[:at]))
 	}
-	return replied
+	return script.Explain(replied)
 }

@@ -53,6 +53,11 @@ func IsTransient(err error) bool {
 	return false
 }
 
+// IsWrongType reports whether a key holds another type.
+func IsWrongType(err error) bool { // Redis 6 and miniredis put words before it
+	return IsReply(err) && strings.Contains(err.Error(), "WRONGTYPE Operation against a key")
+}
+
 // IsForbidden reports whether the server has no such command, or does not let the user call it.
 func IsForbidden(err error) bool {
 	return redis.HasErrorPrefix(err, "NOPERM ") || IsReply(err) && unknownCommand.MatchString(err.Error())
@@ -64,12 +69,18 @@ var (
 	inScript       = regexp.MustCompile(`\bUnknown (Redis )?command called from |\bWrong number of args calling `)
 )
 
-// explain adds to the error of a script what the server lacks for all scripts.
-func explain(err error) error {
+// RefusesScripts reports whether a server does not carry out any script, so that it has carried out none.
+func RefusesScripts(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && eval.MatchString(reply.Error())
+}
+
+// Explain adds to the error of a script what the server lacks for all scripts.
+func Explain(err error) error {
 	switch {
 	case !IsReply(err):
 		return err
-	case eval.MatchString(err.Error()):
+	case RefusesScripts(err):
 		return fmt.Errorf("the server or its ACL does not allow EVAL and EVALSHA, which every operation needs: %w", err)
 	case inScript.MatchString(err.Error()):
 		return fmt.Errorf("the server is older than Redis 6.2, or lacks a command that scripts need: %w", err)

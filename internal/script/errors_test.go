@@ -100,11 +100,11 @@ func TestExplainedErrors(t *testing.T) {
 		"OOM command not allowed when used memory > 'maxmemory'.":                                                               "",
 		"ERR unknown command 'lmpop', with args beginning with: 'evalsha' ":                                                     "",
 	} {
-		got := explain(text)
+		got := Explain(text)
 		assert.ErrorIs(t, got, text)
 		assert.Contains(t, got.Error(), want)
 		assert.Equal(t, want == "", got == error(text), text)
 	}
-	assert.NoError(t, explain(nil))
-	assert.Equal(t, context.Canceled, explain(context.Canceled))
+	assert.NoError(t, Explain(nil))
+	assert.Equal(t, context.Canceled, Explain(context.Canceled))
 }

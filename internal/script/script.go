@@ -104,7 +104,7 @@ func (r *Runner) once(ctx context.Context, call Call, noRetry bool) (any, error)
 	case err == redis.Nil:
 		return nil, nil
 	case !IsDone(err):
-		return nil, explain(err) // without what there may be of a reply
+		return nil, Explain(err) // without what there may be of a reply
 	}
 	return cmd.Val(), err
 }
@@ -135,7 +135,7 @@ func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply an
 		reply, err = r.Once(ctx, call)
 	}
 	if !IsDone(err) {
-		reply, err = nil, explain(err)
+		reply, err = nil, Explain(err)
 	}
 	return reply, err, before.Err()
 }

@@ -58,10 +58,13 @@ func (p Pending) End(ctx context.Context, until time.Time, reply any, err error,
 	}
 	outcome := s.learn(reply, err)
 	switch {
-	case outcome.Status == Done || IsRecorded(err):
+	case outcome.Status == Done || IsRecorded(err) || script.RefusesScripts(err):
 	case again:
 		s.unknown = s.id != ""
 		outcome = s.Do(ctx, until, p.op)
+		if redis.HasErrorPrefix(err, "NOSCRIPT") && script.RefusesScripts(outcome.Err) { // it never knew the script
+			s.unknown, outcome.Status = false, Refused
+		}
 	case s.id != "":
 		s.unknown = true
 		outcome = s.resolve(ctx, until, err)

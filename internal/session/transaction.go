@@ -38,7 +38,8 @@ func (t Transaction) End(ctx context.Context, until time.Time, got []Result, exe
 			got[i].Err = nil
 		}
 	}
-	if executed || len(t.records()) == 0 {
+	refused := slices.ContainsFunc(got, func(r Result) bool { return script.RefusesScripts(r.Err) })
+	if executed || refused || len(t.records()) == 0 {
 		for i, p := range t.Pending {
 			results = append(results, p.over(got[i]))
 		}
