@@ -105,6 +105,7 @@ type callWaiter struct {
 	deadline time.Time    // zero: none
 	patient  bool         // ctx has a deadline
 	release  string       // the key that releases its BLPOP
+	looked   bool         // a round has looked at the lists
 	retries  int          // rounds in a row that found too few elements, and did not block
 	end      *callOutcome // what the call came to, once it is over
 
@@ -155,7 +156,7 @@ func (w *callWaiter) next(armed bool) (round, bool) {
 	if w.end != nil {
 		return round{}, false
 	}
-	r := round{ctx: w.ctx, count: w.call.Count, until: w.deadline}
+	r := round{ctx: w.ctx, count: w.call.Count, again: w.looked, until: w.deadline}
 	if armed {
 		w.blocks.Store(true)
 		if err := w.ctx.Err(); err != nil { // the caller may not have released it
@@ -173,6 +174,7 @@ func (w *callWaiter) done(_ round, got result) (pause time.Duration) {
 	if got.unknown {
 		status = session.Unknown
 	}
+	w.looked = w.looked || got.err == nil
 	now := time.Now()
 	timeUp := !w.deadline.IsZero() && !now.Before(w.deadline)
 	switch {

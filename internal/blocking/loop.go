@@ -21,6 +21,7 @@ type Wait string
 const (
 	No    Wait = "no"    // it does not
 	First Wait = "first" // the list is armed, for a BLPOP on the bell to follow
+	Again Wait = "again" // the same, for one that has looked at the list before: its key may have another type by now
 	Woken Wait = "woken" // that BLPOP has ended
 )
 
@@ -43,6 +44,7 @@ type Source interface {
 type round struct {
 	ctx     context.Context
 	count   int
+	again   bool          // its callers have looked at the list before
 	release string        // the key to watch beside the bell; empty: do not block
 	slice   time.Duration // how long to block
 	until   time.Time     // when to stop repeating a pop that the server cannot serve for the moment; zero: see script.Deadline
@@ -129,8 +131,11 @@ func (l *loop) attempt(r round) (session.Outcome, error) {
 		}
 	}
 	wait := First
-	if l.owes {
+	switch {
+	case l.owes:
 		wait = Woken
+	case r.again:
+		wait = Again
 	}
 	pop := l.source.Pop(r.count, wait, "")
 	pop.RefusedUntil = r.until

@@ -37,6 +37,7 @@ type Queue struct {
 	loop
 	popNow  func(ctx context.Context) (string, error)
 	reclaim func(elements []string)
+	mayWait func(ctx context.Context) error
 
 	mu        sync.Mutex
 	waiting   list.List // of *waiter, in the order they came
@@ -46,12 +47,15 @@ type Queue struct {
 	inFlight  int       // callers in waiting that it was sent for
 	release   string    // the key that releases the pop in flight, if it is blocked and not yet released
 	forgetter *time.Timer
+	unasked   []*waiter // that joined while others waited: mayWait is to be asked for them
+	asking    bool      // a goroutine does
 }
 
 // NewQueue returns the queue of a source that has one bell. popNow pops one element, and reclaim puts back elements that no
-// caller takes.
-func NewQueue(source Source, sessions *session.Pool, popNow func(ctx context.Context) (string, error), reclaim func(elements []string)) *Queue {
-	return &Queue{loop: loop{source: source, sessions: sessions}, popNow: popNow, reclaim: reclaim}
+// caller takes. mayWait tells whether a caller may begin to wait at an empty list; it is nil if all may.
+func NewQueue(source Source, sessions *session.Pool, popNow func(ctx context.Context) (string, error), reclaim func(elements []string),
+	mayWait func(ctx context.Context) error) *Queue {
+	return &Queue{loop: loop{source: source, sessions: sessions}, popNow: popNow, reclaim: reclaim, mayWait: mayWait}
 }
 
 // waiter is one blocked caller.
@@ -63,6 +67,9 @@ type waiter struct {
 	served   bool         // the outcome is sent
 	inFlight bool         // the pop in flight was sent for it too
 	sawEmpty bool         // a pop that was sent for it has found the list empty
+	asked    bool         // mayWait is being asked for it, or has been
+	mayWait  bool         // it may wait, whatever becomes of the list's key
+	refused  chan error   // receives if it must not
 	reason   error        // why it is leaving
 	place    *list.Element
 }
@@ -99,13 +106,25 @@ func (q *Queue) Pop(ctx context.Context, timeout time.Duration) (string, error) 
 		return o.value, o.err
 	case <-ctx.Done():
 		return q.leave(w, ctx.Err())
+	case err := <-w.refused:
+		return q.leave(w, err)
 	case <-timeUp:
 		value, err := q.leave(w, redis.Nil)
 		if err == redis.Nil && !w.sawEmpty {
-			return q.look(ctx) // like Redis, which looks at the list however short the timeout
+			value, err = q.look(ctx) // like Redis, which looks at the list however short the timeout
+			if script.IsWrongType(err) && q.hasWaited(w) {
+				err = redis.Nil
+			}
 		}
 		return value, err
 	}
+}
+
+// hasWaited tells whether the caller's wait has begun, so that it ends as if nothing had become of the list's key.
+func (q *Queue) hasWaited(w *waiter) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return w.mayWait
 }
 
 // look pops once, for a caller whose time is up.
@@ -133,6 +152,13 @@ func (q *Queue) Blocked() bool {
 	return q.release != ""
 }
 
+// Asking reports whether it is being asked if callers may wait.
+func (q *Queue) Asking() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.asking
+}
+
 // Serving reports whether a goroutine serves callers.
 func (q *Queue) Serving() bool {
 	q.mu.Lock()
@@ -143,7 +169,7 @@ func (q *Queue) Serving() bool {
 func (q *Queue) join(timeout time.Duration, patient bool) *waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w := &waiter{outcome: make(chan outcome, 1), joined: time.Now(), patient: patient}
+	w := &waiter{outcome: make(chan outcome, 1), refused: make(chan error, 1), joined: time.Now(), patient: patient}
 	if timeout > 0 {
 		w.deadline = w.joined.Add(timeout)
 	}
@@ -151,8 +177,42 @@ func (q *Queue) join(timeout time.Duration, patient bool) *waiter {
 	if !q.serving {
 		q.serving = true
 		go q.run(q)
+	} else if q.release != "" {
+		q.ask(w)
 	}
 	return w
+}
+
+// ask has mayWait asked for a caller, unless a round does that: one that only goes on with the wait of others does not mind what has
+// become of the list's key. Callers that come while it is asked share the next answer. The lock is held.
+func (q *Queue) ask(w *waiter) {
+	if q.mayWait == nil || w.asked {
+		return
+	}
+	w.asked = true
+	q.unasked = append(q.unasked, w)
+	if !q.asking {
+		q.asking = true
+		go q.askAll()
+	}
+}
+
+func (q *Queue) askAll() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.unasked) > 0 {
+		waiters := q.unasked
+		q.unasked = nil
+		q.mu.Unlock()
+		err := q.mayWait(context.Background())
+		q.mu.Lock()
+		for _, w := range waiters {
+			if w.mayWait = err == nil; script.IsReply(err) && !script.IsTransient(err) {
+				w.refused <- err
+			}
+		}
+	}
+	q.asking = false
 }
 
 // leave removes a caller that gives up, and returns the reason, unless an element has been taken for it. If the pop in flight
@@ -217,12 +277,20 @@ func (q *Queue) next(armed bool) (round, bool) {
 		q.rest()
 		return round{}, false
 	}
+	again := armed || q.owes
 	for e := q.waiting.Front(); e != nil; e = e.Next() {
-		e.Value.(*waiter).inFlight = true
+		w := e.Value.(*waiter)
+		w.inFlight = true
+		again = again || w.mayWait
+	}
+	for e := q.waiting.Front(); again && e != nil; e = e.Next() {
+		if w := e.Value.(*waiter); !w.mayWait {
+			q.ask(w)
+		}
 	}
 	q.inFlight = q.waiting.Len()
 	q.wanted = min(q.inFlight, maxWoken)
-	r := round{ctx: context.Background(), count: q.wanted, until: q.firstDeadline()}
+	r := round{ctx: context.Background(), count: q.wanted, again: again, until: q.firstDeadline()}
 	if armed {
 		q.release = q.source.ReleaseKey()
 		r.release, r.slice = q.release, q.source.Slice(r.until)
@@ -284,7 +352,7 @@ func (q *Queue) done(r round, got result) (pause time.Duration) {
 		w.serve("", w.reason)
 	}
 	q.wanted, q.inFlight, q.release = 0, 0, ""
-	q.endWaits(got, looked)
+	q.endWaits(r, got, looked)
 	if len(elements) > 0 {
 		go q.reclaim(elements)
 	}
@@ -307,13 +375,14 @@ func (q *Queue) deliver(got result) (left []string) {
 }
 
 // endWaits ends the waits that are over after a round. looked reports whether the round found the list empty. The lock is held.
-func (q *Queue) endWaits(got result, looked bool) {
+func (q *Queue) endWaits(r round, got result, looked bool) {
 	now := time.Now()
 	for e := q.waiting.Front(); e != nil; {
 		w, next := e.Value.(*waiter), e.Next()
 		timeUp := !w.deadline.IsZero() && !w.deadline.After(now)
 		goesOn := got.unknown && !errors.Is(got.err, redis.ErrClosed) && (w.patient || now.Sub(w.joined) < script.RetryFor/2)
 		w.sawEmpty = w.sawEmpty || w.inFlight && looked
+		w.mayWait = w.mayWait || w.inFlight && got.err == nil && !r.again
 		w.inFlight = false
 		switch {
 		case goesOn:

@@ -112,7 +112,7 @@ func ErrorOf(err error) error {
 	switch {
 	case err == nil || err == redis.Nil || !script.IsReply(err):
 		return nil
-	case strings.Contains(err.Error(), "WRONGTYPE Operation against a key"): // Redis 6 and miniredis put words before it
+	case script.IsWrongType(err):
 		return ErrWrongType
 	case redis.HasErrorPrefix(err, "BADLAYOUT "):
 		return ErrLayout

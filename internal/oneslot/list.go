@@ -64,7 +64,7 @@ type List struct {
 type end struct {
 	list          *List
 	side          layout.End
-	word          any // the side as an argument of scripts
+	word          any              // the side as an argument of scripts
 	order         session.Order    // of what adds elements here
 	orders        []*session.Order // it
 	pushes, pops  batch.Kind
@@ -99,7 +99,11 @@ func (e *end) init(l *List, side layout.End) {
 	e.pops = batch.Kind{Join: e.joinPops, Share: sharePop, Reclaim: e.putBack}
 	e.pusher = batch.New(l.sessions, &e.pushes)
 	e.poper = batch.New(l.sessions, &e.pops)
-	e.waiters = blocking.NewQueue(e, l.sessions, e.popOne, e.putBack)
+	var mayWait func(ctx context.Context) error
+	if l.config.StandsFor != "" {
+		mayWait = l.mayWait
+	}
+	e.waiters = blocking.NewQueue(e, l.sessions, e.popOne, e.putBack, mayWait)
 }
 
 func (l *List) at(side layout.End) *end {

@@ -111,6 +111,12 @@ func (l *List) BlockingPop(ctx context.Context, side layout.End, timeout time.Du
 	return l.at(side).waiters.Pop(ctx, timeout)
 }
 
+// mayWait returns the error of a caller that begins to wait while the key that the list stands in for holds something.
+func (l *List) mayWait(ctx context.Context) error {
+	_, err := l.Length().Run(ctx)
+	return err
+}
+
 // An end is the blocking.Source of the callers that wait at it.
 var _ blocking.Source = (*end)(nil)
 

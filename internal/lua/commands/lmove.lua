@@ -20,6 +20,7 @@
 
 local FROM_LEFT, TO_LEFT = ARGV[5] == 'L', ARGV[6] == 'L'
 local WOKEN = ARGV[11] == 'woken'
+local WAITS = ARGV[11] == 'first' or ARGV[11] == 'again'
 local RELEASE = ARGV[12]
 
 use(1)
@@ -30,7 +31,7 @@ if done then
 elseif failure then
   return failure
 end
-local source, problem = open()
+local source, problem = open((WOKEN or ARGV[11] == 'again') and 'waiting')
 if problem then
   return problem
 end
@@ -68,7 +69,7 @@ for _, part in ipairs(parts) do
   id = id + step
 end
 local empties = (stop < source.first or stop > source.last) and not (same and total > 0)
-local waits = ARGV[11] == 'first' and total == 0 and empties
+local waits = WAITS and total == 0 and empties
 local passes = (WOKEN or waits) and bell_is_here()
 problem = elements_problem(total)
 if problem then

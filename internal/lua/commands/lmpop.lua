@@ -16,6 +16,7 @@
 
 local LEFT = ARGV[5] == 'L'
 local WOKEN = ARGV[7] == 'woken'
+local WAITS = ARGV[7] == 'first' or ARGV[7] == 'again'
 local RELEASE = ARGV[8]
 
 local done, failure = replay()
@@ -35,7 +36,7 @@ end
 local lists, from = {}, nil
 for i = 1, LISTS do
   use(i)
-  local list, problem = open()
+  local list, problem = open((WOKEN or ARGV[7] == 'again') and 'waiting')
   if problem and count > 0 and not from then
     return problem
   end
@@ -60,7 +61,7 @@ if from then
   end
 end
 local passes = {}
-if WOKEN or (ARGV[7] == 'first' and not from) then
+if WOKEN or (WAITS and not from) then
   for i, list in ipairs(lists) do
     use(i)
     passes[i] = list and bell_is_here()

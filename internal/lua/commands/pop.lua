@@ -7,6 +7,7 @@
 --       effect any more; 6 how the caller waits:
 --         'no'     not at all
 --         'first'  it is about to wait: if there are fewer than count elements, arm the list
+--         'again'  the same, but it has been waiting: the plain key may have got another type meanwhile
 --         'woken'  its BLPOP on the bell has just ended; 7 is its release key, whose presence says to take nothing
 -- Reply 1 if the pop had been done before, else 0; then arrays of elements, one for each shard, in the order popped
 -- Cost  O(elements popped).
@@ -25,12 +26,12 @@ if done then
 elseif failure then
   return failure
 end
-local list, problem = open()
+local woken, waits = ARGV[6] == 'woken', ARGV[6] ~= 'no'
+local list, problem = open(waits and ARGV[6] ~= 'first' and 'waiting')
 if problem then
   return problem
 end
 local left, count = ARGV[4] == 'L', tonumber(ARGV[5])
-local woken, waits = ARGV[6] == 'woken', ARGV[6] ~= 'no'
 local released = woken and is_released(ARGV[7])
 if released then
   count = 0

@@ -38,10 +38,13 @@ local PLAIN = KEYS[2]
 local LAYOUT = '2'
 local IDLE_MS = 30000 -- the TTL of the keys of an empty list
 
--- plain_problem returns the error to reply with if the plain key holds something, else nil.
-local function plain_problem()
+-- plain_problem returns the error to reply with if the plain key holds something, else nil. how is as for open.
+local function plain_problem(how)
   local size = redis.pcall('LLEN', PLAIN)
   if type(size) == 'table' then
+    if how == 'waiting' and string.find(size.err, 'WRONGTYPE', 1, true) then
+      return nil
+    end
     return size
   end
   if size > 0 then
@@ -104,7 +107,8 @@ end
 -- open reads meta. It returns the state of the list, or nil and the error to reply with. A list that does not exist or has
 -- expired is empty. In the state, stale are the ranges of stale shards, if there are any, and own is the one of them whose keys
 -- have the list's own prefix; the others are of lists that this one has replaced. how is 'reading' for a script that never
--- writes, 'growing' for one that OOM must refuse, else nil.
+-- writes, 'growing' for one that OOM must refuse, 'waiting' for a consumer that has begun to wait, to which a plain key of
+-- another type is no error any more, as in Redis; else nil.
 local function open(how)
   local m = redis.call('HMGET', META, 'layout', 'first', 'last', 'cap', 'armed', 'stale', 'expires')
   local first, last = tonumber(m[2]), tonumber(m[3])
@@ -137,7 +141,7 @@ local function open(how)
         empty_expired(list, how)
       end
     end
-    local problem = PLAIN and list.first > list.last and plain_problem()
+    local problem = PLAIN and list.first > list.last and plain_problem(how)
     if problem then
       return nil, problem
     end
@@ -152,7 +156,7 @@ local function open(how)
   if redis.call('EXISTS', META) == 1 then
     return nil, redis.error_reply('BADLAYOUT meta is a hash that belongs to no list')
   end
-  local problem = PLAIN and plain_problem()
+  local problem = PLAIN and plain_problem(how)
   if problem then
     return nil, problem
   end
