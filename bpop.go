@@ -9,7 +9,9 @@ import (
 
 // BLPop removes and returns the leftmost element. While the list is empty, it waits for one: BLPOP. It waits for up to timeout,
 // with a resolution of one millisecond, or forever if timeout is 0. It returns redis.Nil if the timeout is over. If the timeout
-// ends while a pop for the caller is in flight, BLPop returns when the outcome of that pop is known.
+// ends while a pop for the caller is in flight, BLPop returns when the outcome of that pop is known, or after five seconds more
+// with the error of a deadline. While the server cannot serve, BLPop returns the server's error a few seconds after the timeout at
+// the latest.
 //
 // When ctx is cancelled, BLPop returns within a round trip, or within half a second if the server does not answer. The error is
 // that of ctx. No element is lost: an element already popped for the caller is returned in spite of the cancellation, given to

@@ -28,7 +28,9 @@ func (l *ShardedList) RPopLPush(ctx context.Context, destination *ShardedList) (
 }
 
 // BLMove is LMove that waits for an element while the list is empty: BLMOVE. It waits for up to timeout, with a resolution of
-// one millisecond, or forever if timeout is 0. It returns redis.Nil if the timeout is over.
+// one millisecond, or forever if timeout is 0. It returns redis.Nil if the timeout is over. While the server cannot serve, it
+// returns the server's error a few seconds after the timeout at the latest. It waits for a server that does not answer until the
+// deadline of ctx, or for ten seconds if ctx has none, even beyond the timeout.
 //
 // When ctx is cancelled, BLMove returns within a round trip: either the element was moved and is returned, or it was not moved
 // and the error is that of ctx. If the server does not answer for half a second, the error is also ErrOutcomeUnknown.

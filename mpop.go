@@ -30,7 +30,8 @@ func LMPop(ctx context.Context, direction string, count int64, lists ...*Sharded
 }
 
 // BLMPop is LMPop that waits for elements while all lists are empty: BLMPOP. It waits for up to timeout, with a resolution of
-// one millisecond, or forever if timeout is 0. It returns redis.Nil if the timeout is over.
+// one millisecond, or forever if timeout is 0. It returns redis.Nil if the timeout is over. If the server cannot serve or does not
+// answer, BLMPop returns as BLMove does.
 //
 // When ctx is cancelled, BLMPop returns within a round trip, or within half a second if the server does not answer. The error
 // is that of ctx. No element is lost: elements already popped are returned in spite of the cancellation, or put back at the end
