@@ -61,7 +61,7 @@ func newGateway(t *testing.T, server *redistest.Server, sharded bool, opts ...sh
 		conns: make(map[net.Conn]bool),
 	}
 	if sharded {
-		g.client.AddHook(keysOnly{shardedlist.NewHook(g.client, shardedlist.Match("*"), opts...)})
+		g.client.AddHook(shardedlist.NewHook(g.client, shardedlist.Match("*"), opts...))
 	}
 	g.client.AddHook(verbatim{})
 	g.serving.Go(g.accept)
@@ -364,4 +364,12 @@ func (verbatim) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 		}
 		return err
 	}
+}
+
+func set(names ...string) map[string]bool {
+	s := make(map[string]bool)
+	for _, name := range names {
+		s[name] = true
+	}
+	return s
 }

@@ -65,12 +65,9 @@ func buildSpecs(t *testing.T) string {
 		require.Contains(t, string(text), plainClient, name)
 		writeFile(t, path, bytes.ReplaceAll(text, []byte(plainClient), []byte(hookedClient)))
 	}
-	for _, name := range []string{"testdata/goredis/shardedlist_test.go", "hook_test.go"} {
-		text, err := os.ReadFile(name)
-		require.NoError(t, err)
-		text = bytes.Replace(text, []byte("package foreign\n"), []byte("package redis_test\n"), 1)
-		writeFile(t, filepath.Join(source, "foreign_"+filepath.Base(name)), text)
-	}
+	text, err := os.ReadFile("testdata/goredis/shardedlist_test.go")
+	require.NoError(t, err)
+	writeFile(t, filepath.Join(source, "foreign_shardedlist_test.go"), text)
 
 	// In a workspace, go-redis as it was copied is what shardedlist uses, too.
 	root := filepath.Dir(goList(t, "-m", "-f", "{{.Dir}}"))

@@ -17,7 +17,7 @@ func init() {
 func newHookedClient(opt *redis.Options) *redis.Client {
 	client := redis.NewClient(opt)
 	if pattern := os.Getenv("FOREIGN_MATCH"); pattern != "" {
-		client.AddHook(keysOnly{shardedlist.NewHook(client, shardedlist.Match(pattern), shardedlist.WithCapacity(2))})
+		client.AddHook(shardedlist.NewHook(client, shardedlist.Match(pattern), shardedlist.WithCapacity(2)))
 	}
 	return client
 }
