@@ -7,6 +7,7 @@
 package oneslot
 
 import (
+	"context"
 	"errors"
 	"time"
 
