@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/script"
 )
 
 // The permissions that docs/guide.md names are enough for every operation, whatever state the list is in.
@@ -59,6 +60,11 @@ func testPermissions(t *testing.T, server *redistest.Server, rule string) {
 		if method.Name != "Name" {
 			assert.Contains(t, calls, method.Name)
 		}
+	}
+	calls["a dedup record in meta"] = func(ctx context.Context) error {
+		call := script.NewCall(script.Load("pop"), []string{list.keys().Meta}, 6)
+		call.Args = append(call.Args, "@"+uniqueName(t), 1, 1000, "L", 2, "no")
+		return errorOf((&script.Runner{Client: rdb}).Run(ctx, call))
 	}
 	elements := []any{"a", "b", "c", "d", "e", "f", "g"}
 	for name, call := range calls {

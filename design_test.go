@@ -16,6 +16,7 @@ import (
 
 	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/script"
 )
 
 // The table of keys in docs/design.md names every key, type and field that lists leave on a server, and no other.
@@ -35,7 +36,7 @@ func TestDesignPageNamesEveryKey(t *testing.T) {
 			seen[form] = kind
 			if form == "{jobs}:meta" {
 				for field := range rdb.HGetAll(t.Context(), key).Val() {
-					seenFields[field] = true
+					seenFields[formOf(field)] = true
 				}
 			}
 		}
@@ -66,6 +67,11 @@ func TestDesignPageNamesEveryKey(t *testing.T) {
 	_, err = bare(jobs.slot().Delete()).Run(t.Context())
 	require.NoError(t, err)
 	look() // to be swept
+	popInMeta := script.NewCall(script.Load("pop"), []string{jobs.keys().Meta}, 6)
+	popInMeta.Args = append(popInMeta.Args, "@5c0b1e38-6d4b-4b7e-9f1f-0d8a54a2c111", 1, 1000, "L", 1, "no")
+	_, err = (&script.Runner{Client: rdb}).Run(t.Context(), popInMeta)
+	require.NoError(t, err)
+	look() // holds a record
 	_, err = list.RPush(t.Context(), "a list of another name has keys of the same form")
 	require.NoError(t, err)
 
@@ -90,7 +96,7 @@ func keysInDesignPage(t *testing.T) (keys map[string]string, fields []string) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `(\\{jobs\\}:[^`]+)` \\| (\\w+) \\| (.*) \\|$").FindAllStringSubmatch(section, -1) {
 		keys[row[1]] = row[2]
 		if row[1] == "{jobs}:meta" {
-			for _, field := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(row[3], -1) {
+			for _, field := range regexp.MustCompile("`([\\w:@<>]+)`").FindAllStringSubmatch(row[3], -1) {
 				fields = append(fields, field[1])
 			}
 		}

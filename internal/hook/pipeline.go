@@ -327,7 +327,7 @@ func wasExecuted(cmds []redis.Cmder, execErr error) bool {
 	return !slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool {
 		err := cmd.Err()
 		return err == redis.TxFailedErr || redis.HasErrorPrefix(err, "EXECABORT") || errors.Is(err, redis.ErrCrossSlot) ||
-			err != nil && (!script.IsReply(err) || script.IsTransient(err))
+			err != nil && (!script.IsReply(err) || script.IsTransient(err) && !session.RecordMoves(err)) // which a script says
 	})
 }
 

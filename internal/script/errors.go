@@ -66,6 +66,7 @@ func IsForbidden(err error) bool {
 var (
 	unknownCommand = regexp.MustCompile(`(?i)\bun(known|supported) command\b`)
 	eval           = regexp.MustCompile(`(?i)(\bun(known|supported) command\W+|^NOPERM .* run the \W)eval(sha)?\b`)
+	slotMoves      = regexp.MustCompile(`^TRYAGAIN |ttempted to access a non local key|during rehashing of the slot`)
 	inScript       = regexp.MustCompile(`\bUnknown (Redis )?command called from |\bWrong number of args calling `)
 )
 
@@ -75,7 +76,7 @@ func RefusesScripts(err error) bool {
 	return errors.As(err, &reply) && eval.MatchString(reply.Error())
 }
 
-// Explain adds to the error of a script what the server lacks for all scripts.
+// Explain adds to the error of a script what the server lacks for all scripts, or what keeps it from serving the list.
 func Explain(err error) error {
 	switch {
 	case !IsReply(err):
@@ -84,6 +85,9 @@ func Explain(err error) error {
 		return fmt.Errorf("the server or its ACL does not allow EVAL and EVALSHA, which every operation needs: %w", err)
 	case inScript.MatchString(err.Error()):
 		return fmt.Errorf("the server is older than Redis 6.2, or lacks a command that scripts need: %w", err)
+	case slotMoves.MatchString(err.Error()):
+		return fmt.Errorf("the cluster slot of the list is moving to another node; "+
+			"if nobody is moving it, end that with redis-cli --cluster fix or CLUSTER SETSLOT <slot> STABLE: %w", err)
 	}
 	return err
 }

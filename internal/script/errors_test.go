@@ -86,6 +86,7 @@ func TestTransientErrors(t *testing.T) {
 func TestExplainedErrors(t *testing.T) {
 	t.Parallel()
 	const old, noEval = "is older than Redis 6.2", "does not allow EVAL and EVALSHA"
+	const moves = "if nobody is moving it, end that with redis-cli --cluster fix"
 	for text, want := range map[rediserr.Error]string{
 		"ERR Error running script (call to f_de619e4caa4e6c7667da29588a82e211d1fcbad9): @user_script:464: @user_script: 464: Wrong number of args calling Redis command From Lua script": old,
 		"ERR Error running script (call to f_6513c0c8a56eff8fe2ba70404bd2a30b3e7b1487): @user_script:414: @user_script: 414: Unknown Redis command called from Lua script":               old,
@@ -94,6 +95,8 @@ func TestExplainedErrors(t *testing.T) {
 		"ERR unknown command 'eval', with args beginning with: 'return 1' '1' ":                                                                                                          noEval,
 		"NOPERM this user has no permissions to run the 'evalsha' command or its subcommand":                                                                                             noEval,
 		"NOPERM User worker has no permissions to run the 'eval' command":                                                                                                                noEval,
+		"TRYAGAIN Multiple keys request during rehashing of slot":                                                                                                                        moves,
+		"ERR Script attempted to access a non local key in a cluster node script: d8c9246195cbefba29732d612ab791c1e75c14ed, on ":                                                         moves,
 		"NOPERM No permissions to access a key":                                                                                 "",
 		"NOPERM User worker has no permissions to run the 'blpop' command":                                                      "",
 		"ERR The user executing the script can't run this command or subcommand script: d8c9246195cbefba29732d612ab791c1e75c14": "",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -63,6 +64,11 @@ var recorded = []rediserr.Error{rediserr.NoSuchKey, rediserr.Index, rediserr.Syn
 // IsRecorded reports whether an error is the stored result of an operation, which a retry returns again.
 func IsRecorded(err error) bool {
 	return script.IsReply(err) && slices.Contains(recorded, rediserr.Error(err.Error()))
+}
+
+// RecordMoves reports whether an operation was refused because its dedup record may be on another node.
+func RecordMoves(err error) bool {
+	return script.IsReply(err) && strings.Contains(err.Error(), "the dedup record is moving")
 }
 
 // mayHaveActed reports whether the server may have applied an operation that failed with err.

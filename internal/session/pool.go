@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,17 +26,32 @@ type Pool struct {
 
 	idle      sync.Pool // *Session
 	resolving resolving
+	moves     atomic.Int64 // the Unix time in nanoseconds until which new records go to meta, because the slot moves
 }
 
 // New returns a session that is not pooled.
 func (p *Pool) New() *Session {
 	s := &Session{pool: p, life: cmp.Or(p.Life, RecordLife)}
-	s.token = uuid.NewString()
-	if !p.Disabled {
-		s.id = s.token
-	}
-	s.idWord, s.lifeWord = s.id, s.life.Milliseconds()
+	s.lifeWord = s.life.Milliseconds()
+	s.rename()
 	return s
+}
+
+// inMeta begins the id of a session whose record is a field of meta, see lua/shared/session.lua.
+const inMeta = "@"
+
+// newID returns an id under which no operation has been sent.
+func (p *Pool) newID() string {
+	if p.recordsMove() {
+		return inMeta + uuid.NewString()
+	}
+	return uuid.NewString()
+}
+
+// recordsMove reports whether the slot was seen to move lately.
+func (p *Pool) recordsMove() bool {
+	until := p.moves.Load()
+	return until != 0 && time.Now().UnixNano() < until
 }
 
 // Get returns an idle session. The caller returns it with Put.

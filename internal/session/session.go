@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -30,16 +31,18 @@ const (
 	LeaveGrace = 500 * time.Millisecond
 	// maxReconnects is how often an operation that was never sent is retried before it fails.
 	maxReconnects = 3
+	// recordsStayInMeta is how long sessions keep their records in meta after the slot was seen to move.
+	recordsStayInMeta = time.Minute
 )
 
 // Session is a stream of operations. One goroutine uses it at a time.
 type Session struct {
-	pool  *Pool
-	id    string        // empty: operations are not recorded, and lost replies are go-redis's to deal with
-	token string        // part of the keys of lists that its operations create; the id, if it has one
-	life  time.Duration // of the record
+	pool *Pool
+	id   string        // empty: operations are not recorded, and lost replies are go-redis's to deal with
+	life time.Duration // of the record
 
-	idWord, lifeWord any // as arguments of scripts
+	// The id, which is also part of the keys of lists that the operations create, and the life, as arguments of scripts.
+	idWord, lifeWord any
 
 	number  int64     // of the operation in flight, or of the last one
 	expires time.Time // when the record of that operation may be gone, halved to be sure
@@ -50,6 +53,9 @@ type Session struct {
 
 // Begin gives the next operation its sequence number.
 func (s *Session) Begin() {
+	if strings.HasPrefix(s.id, inMeta) && !s.pool.recordsMove() {
+		s.rename()
+	}
 	s.number++
 	s.expires = time.Now().Add(s.life / 2)
 }
@@ -79,6 +85,9 @@ func (s *Session) Block(ctx context.Context, command []any, op Operation) (Outco
 	reply, err, commandErr := s.pool.Runner.Behind(ctx, command, op.call)
 	outcome := s.learn(reply, err)
 	if outcome.Status != Done {
+		if RecordMoves(outcome.Err) {
+			_ = s.moveRecord(ctx)
+		}
 		return outcome, nil
 	}
 	if commandErr == redis.Nil {
@@ -100,6 +109,9 @@ func (s *Session) repeat(ctx context.Context, until time.Time) Outcome {
 	}
 	for attempt := 0; ; attempt++ {
 		outcome := s.learn(s.pool.Runner.Once(ctx, s.op.call))
+		if RecordMoves(outcome.Err) && s.moveRecord(ctx) {
+			continue
+		}
 		final := script.IsReply(outcome.Err) && !script.IsTransient(outcome.Err)
 		switch {
 		case outcome.Status == Done:
@@ -125,6 +137,9 @@ func (s *Session) resolve(ctx context.Context, until time.Time, refusal error) O
 		if script.IsDone(err) {
 			return s.fenced(ctx, until, reply != nil, refusal)
 		}
+		if RecordMoves(err) {
+			fence = s.inquiryAt(s.record(), true)
+		}
 		if script.IsReply(err) && !script.IsTransient(err) || !s.pause(ctx, until, attempt, err) {
 			return Outcome{Status: Unknown, Err: cmp.Or(refusal, err)}
 		}
@@ -146,13 +161,46 @@ func (s *Session) fenced(ctx context.Context, until time.Time, applied bool, ref
 }
 
 // inquiry returns the call whose reply is the recorded result of the operation, or nil. It fences the operation, or only asks.
-func (s *Session) inquiry(fence bool) script.Call {
-	op := s.pool.Operation(resolveScript, s.op.call.Keys()[:1], 1)
+func (s *Session) inquiry(fence bool) script.Call { return s.inquiryAt(s.op.call.Key(), fence) }
+
+// inquiryAt is inquiry with the key that tells the call's node: meta or, while the slot moves, the record itself.
+func (s *Session) inquiryAt(key string, fence bool) script.Call {
+	op := s.pool.Operation(resolveScript, []any{key}, 1)
 	s.address(op)
 	if !fence {
 		op.Append("ask")
 	}
 	return op.call
+}
+
+// record returns the key of the dedup record of an id that does not begin with inMeta.
+func (s *Session) record() string { return strings.TrimSuffix(s.op.call.Key(), "meta") + "op:" + s.id }
+
+// moveRecord gives the session a new id, whose record is in meta, and reports whether it may go on with the operation: not before it
+// is sure that the operation was not applied under the old id, and can no longer be.
+func (s *Session) moveRecord(ctx context.Context) bool {
+	if strings.HasPrefix(s.id, inMeta) {
+		return false
+	}
+	if s.unknown {
+		if reply, err := s.pool.Runner.Once(ctx, s.inquiryAt(s.record(), true)); !script.IsDone(err) || reply != nil {
+			return false
+		}
+		s.unknown = false
+	}
+	s.pool.moves.Store(time.Now().Add(recordsStayInMeta).UnixNano())
+	s.rename()
+	s.address(s.op)
+	return true
+}
+
+// rename gives the session an id under which no operation has been sent.
+func (s *Session) rename() {
+	id := s.pool.newID()
+	s.idWord = id
+	if !s.pool.Disabled {
+		s.id = id
+	}
 }
 
 // pause waits before the next attempt, or reports that there is no time for one.
@@ -165,7 +213,7 @@ func (s *Session) pause(ctx context.Context, until time.Time, attempt int, err e
 func (s *Session) address(op Operation) {
 	words := op.call.Args[op.at : op.at+sessionWords]
 	if s.id == "" {
-		words[0], words[1], words[2] = s.token, "", ""
+		words[0], words[1], words[2] = s.idWord, "", ""
 		return
 	}
 	words[0], words[1], words[2] = s.idWord, s.number, s.lifeWord

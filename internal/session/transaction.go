@@ -88,6 +88,9 @@ func (p Pending) over(r Result) Result {
 	if outcome.Status != Done {
 		p.session.unknown, outcome.Status = false, Refused // EXEC told: the script was run, and has changed nothing
 	}
+	if RecordMoves(outcome.Err) {
+		_ = p.session.moveRecord(context.Background()) // for the next transaction
+	}
 	reply, err := p.op.pool.Put(p.session, p.op, outcome)
 	return Result{reply, err}
 }

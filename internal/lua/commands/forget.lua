@@ -13,6 +13,8 @@
 if not replay() then
   return 0
 end
-redis.call('UNLINK', POPPED)
+if POPPED then
+  redis.call('UNLINK', POPPED)
+end
 save_result('')
 return 1

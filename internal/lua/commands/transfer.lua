@@ -81,9 +81,40 @@ if taken then
   detach(to)
 end
 
+-- records_in returns the dedup records in a meta, as fields and values.
+local function records_in(meta)
+  local records, all = {}, redis.call('HGETALL', meta)
+  for i = 1, #all, 2 do
+    if string.sub(all[i], 1, 3) == 'op:' or all[i] == 'records' then
+      table.insert(records, all[i])
+      table.insert(records, all[i + 1])
+    end
+  end
+  return records
+end
+
+-- keep_records puts the dedup records back into the metas, after the one was renamed: they stay with the names.
+local function keep_records(of_source, of_target)
+  for i = 1, #of_source, 2 do
+    redis.call('HDEL', KEYS[2], of_source[i])
+  end
+  if #of_target > 0 then
+    redis.call('HSET', KEYS[2], unpack(of_target))
+  end
+  if #of_source > 0 then
+    use(1)
+    save_pointers({ first = 0, last = -1 })
+    redis.call('HSET', META, unpack(of_source))
+    expire_idle(from)
+    use(2)
+  end
+end
+
 -- rename writes the one meta over the other, and hands on what is still to be swept of both lists.
 local function rename()
+  local of_source, of_target = from.records and records_in(KEYS[1]) or {}, to.records and records_in(KEYS[2]) or {}
   redis.call('RENAME', KEYS[1], KEYS[2])
+  keep_records(of_source, of_target)
   for _, range in ipairs(to.stale or {}) do
     from.stale = from.stale or {}
     table.insert(from.stale, range)

@@ -2,6 +2,30 @@
 --
 -- requires: shared/session shared/values
 
+-- split returns the elements that join has joined, each of them behind its length.
+local function split(joined, from)
+  local elements = {}
+  while from <= #joined do
+    local colon = string.find(joined, ':', from, true)
+    local stop = colon + tonumber(string.sub(joined, from, colon - 1))
+    elements[#elements + 1] = string.sub(joined, colon + 1, stop)
+    from = stop + 1
+  end
+  return elements
+end
+
+-- join makes one string of the elements in arrays.
+local function join(shards)
+  local parts = {}
+  for _, shard in ipairs(shards) do
+    for _, element in ipairs(shard) do
+      parts[#parts + 1] = #element .. ':'
+      parts[#parts + 1] = element
+    end
+  end
+  return table.concat(parts)
+end
+
 -- replay_elements returns the head of a result and its elements, or nil if it has none.
 local function replay_elements(result)
   local mark = string.find(result, '[=@]')
@@ -10,14 +34,14 @@ local function replay_elements(result)
   end
   local head = string.sub(result, 1, mark - 1)
   if string.sub(result, mark, mark) == '@' then
-    return head, redis.call('LRANGE', POPPED, 0, -1)
+    return head, POPPED and redis.call('LRANGE', POPPED, 0, -1) or split(result, mark + 1)
   end
   return head, { string.sub(result, mark + 1) }
 end
 
 -- elements_problem returns, before the first write, the error to reply with if that many elements cannot be saved.
 local function elements_problem(total)
-  if RECORD and total > 1 then
+  if POPPED and total > 1 then
     if is_away(POPPED) then
       return redis.error_reply(RECORD_MOVES)
     end
@@ -26,14 +50,16 @@ local function elements_problem(total)
 end
 
 -- save_elements saves a result with elements, which are in arrays. It pushes several of them to POPPED and trims the older
--- ones: joining many elements in Lua would cost far more than popping them.
+-- ones: joining many elements in Lua, as a record in meta needs it, costs far more than popping them.
 local function save_elements(head, shards, total)
   if total == 0 then
     touch()
     save_result(head)
   elseif total == 1 then
     save_result(head .. '=' .. shards[1][1])
-  elseif RECORD then
+  elseif RECORD_MS then
+    save_result(head .. '@' .. join(shards))
+  elseif POPPED then
     for _, shard in ipairs(shards) do
       push_values('RPUSH', POPPED, shard, 1, #shard)
     end

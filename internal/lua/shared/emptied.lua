@@ -3,18 +3,23 @@
 -- requires: shared/list
 
 -- on_emptied updates meta after the list has lost its last element. The pointers move beyond the shards that are still to be
--- swept, so that new shards do not meet them. An empty list does not expire. Meta is deleted unless keep_meta says otherwise.
+-- swept, so that new shards do not meet them. An empty list does not expire. Meta is deleted unless keep_meta says otherwise,
+-- or it holds a dedup record.
 local function on_emptied(list, keep_meta)
   list.first = list.own and list.own.hi + 1 or 0
   list.last = list.first - 1
   list.armed = false
-  if not list.stale and not keep_meta then
+  if not list.stale and not list.records and not keep_meta then
     redis.call('DEL', META)
+    list.old_records = nil
   elseif list.expires then
     redis.call('HDEL', META, 'expires', 'ttl', 'walk')
   end
   list.expires = nil
-  if list.stale then
+  if list.stale or list.records then
     save_pointers(list)
+  end
+  if list.records and not list.stale then
+    expire_idle(list)
   end
 end

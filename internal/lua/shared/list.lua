@@ -11,6 +11,8 @@
 --   ttl          the time at which each shard expires, well after the list
 --   walk         the TTL cursor: the id of the next shard to get this ttl, or to lose its TTL if there is no ttl; absent when
 --                all shards are done
+--   op:@<id>     the dedup record of a session that keeps it here, see shared/session.lua; and with such records:
+--   records      the Unix time in milliseconds until which one of them may be needed: meta stays, even if the list is empty
 --
 -- The prefix of the shards' keys is made once for each list that is created, and stays. So RENAME renames meta alone, and the
 -- keys of the shards keep the name under which the list was created.
@@ -37,6 +39,7 @@ local PREFIX = string.sub(META, 1, -5) -- without 'meta'
 local PLAIN = KEYS[2]
 local LAYOUT = '2'
 local IDLE_MS = 30000 -- the TTL of the keys of an empty list
+local RECORD_MS = nil -- how long the record that this script saves in the meta at KEYS[1] lives; shared/session.lua sets it
 
 -- plain_problem returns the error to reply with if the plain key holds something, else nil. how is as for open.
 local function plain_problem(how)
@@ -87,7 +90,24 @@ end
 -- save_pointers writes the ids of the end shards, and further fields of meta with their values. Nothing else writes them, and
 -- only open reads them, except for the scripts under fast/, which run before these functions are defined.
 local function save_pointers(list, ...)
-  redis.call('HSET', META, 'layout', LAYOUT .. list.shards, 'first', list.first, 'last', list.last, ...)
+  redis.call('HSET', META, 'layout', LAYOUT .. (list.shards or ''), 'first', list.first, 'last', list.last, ...)
+end
+
+-- read_records finds out until when dedup records in meta are needed: by its field, and the record that this script is going to
+-- save. Old ones are left to a sweep.
+local function read_records(list, records)
+  local saves = RECORD_MS and META == KEYS[1]
+  if records or saves then
+    local now = clock()
+    list.old_records = records and tonumber(records) < now
+    list.records = math.max(saves and now + RECORD_MS or 0, tonumber(records) or 0)
+    list.records = list.records >= now and list.records or nil
+  end
+end
+
+-- expire_idle lets the meta of an empty list expire, not before the records in it.
+local function expire_idle(list)
+  redis.call('PEXPIRE', META, list.records and math.max(IDLE_MS, list.records - clock()) or IDLE_MS)
 end
 
 -- empty_expired makes an expired list an empty one. No client can tell the difference, so this may come before anything else.
@@ -110,7 +130,7 @@ end
 -- writes, 'growing' for one that OOM must refuse, 'waiting' for a consumer that has begun to wait, to which a plain key of
 -- another type is no error any more, as in Redis; else nil.
 local function open(how)
-  local m = redis.call('HMGET', META, 'layout', 'first', 'last', 'cap', 'armed', 'stale', 'expires')
+  local m = redis.call('HMGET', META, 'layout', 'first', 'last', 'cap', 'armed', 'stale', 'expires', 'records')
   local first, last = tonumber(m[2]), tonumber(m[3])
   local known = m[1] and (m[1] == '1' or string.sub(m[1], 1, 1) == LAYOUT)
   if known and first and last then
@@ -119,6 +139,8 @@ local function open(how)
       return nil, redis.error_reply('BROKENLIST meta has the capacity ' .. cap)
     end
     local list = { first = first, last = last, cap = cap, armed = m[5] == '1', shards = string.sub(m[1], 2) }
+    list.shards = list.shards ~= '' and list.shards -- a meta that holds but records names none
+    read_records(list, m[8])
     if m[1] == '1' then
       list.shards = PREFIX
       local range = redis.call('HMGET', META, 'lo', 'hi')

@@ -9,61 +9,110 @@
 --   '!' and a text           the reply is an error; commands/resolve.lua leaves one for copies that arrive late
 --   <head>                   no elements; the head is empty or digits, as the command likes
 --   <head> '=' <element>     one element
---   <head> '@'               several elements, which are in the list POPPED
+--   <head> '@'               several elements, which are in the list POPPED, or, if the record is in meta, behind the '@'
 -- shared/elements.lua reads and writes the results with elements. fast/push.lua and fast/pop.lua read and write records by
 -- themselves, in the same format, since they run before these functions are defined.
+--
+-- The record is a key. While its slot moves, a key that is not here may be on the other node, and the operation may have been
+-- done: it is refused. A session that is refused so, and has no unknown outcome, takes a new id, which begins with '@'. The
+-- record of such an id is a field of meta. Meta is here with all its fields, or not at all: without it, the operation waits for
+-- the slot, since a redirection that came late may have led to a node that has yet to receive meta.
 --
 -- replay comes before open: whatever has become of the list, a recorded result is the result.
 --
 -- ARGV  1 the id of the session, 2 the sequence number, 3 the TTL of the record in milliseconds; 2 and 3 are '' for an
 --       operation that may run twice
 --
--- requires: shared/list
+-- requires: shared/list shared/records
 
 local SEQUENCE = tonumber(ARGV[2])
-local RECORD = SEQUENCE and PREFIX .. 'op:' .. ARGV[1]
-local POPPED = SEQUENCE and RECORD .. ':popped'
+local HOME = KEYS[1] -- the meta that holds the record, if one does
+local FIELD = string.byte(ARGV[1]) == 64 and 'op:' .. ARGV[1] -- '@'
+local RECORD = SEQUENCE and not FIELD and PREFIX .. 'op:' .. ARGV[1]
+local POPPED = RECORD and RECORD .. ':popped'
+RECORD_MS = FIELD and tonumber(ARGV[3])
 local RECORD_MOVES = 'TRYAGAIN the dedup record is moving to another node'
 
--- replay returns the result if this operation has already been done. Otherwise it returns nil and, if the operation must not
--- be done, the error to reply with.
-local function replay()
-  local record = RECORD and redis.call('GET', RECORD)
-  if record then
-    local colon = string.find(record, ':', 1, true)
-    local sequence = tonumber(string.sub(record, 1, colon - 1))
-    if sequence == SEQUENCE then
-      local result = string.sub(record, colon + 1)
-      local several = string.find(result, '^%d*@$')
-      if several and redis.call('PEXPIRE', POPPED, ARGV[3]) == 0 and is_moving(redis.pcall('EXISTS', RECORD, POPPED)) then
-        return nil, redis.error_reply(RECORD_MOVES)
-      end
-      -- A WAIT after this covers the first run, on whatever connection, only if this connection writes something too.
-      redis.call('PEXPIRE', RECORD, ARGV[3])
-      if string.sub(result, 1, 1) == '!' then
-        return nil, redis.error_reply(string.sub(result, 2))
-      end
-      return result
+-- read_record returns the record, or nil; or nil and the error, if the record may be on another node.
+local function read_record()
+  if FIELD then
+    local value = redis.call('HGET', HOME, FIELD)
+    if not value and redis.call('EXISTS', HOME) == 0 and is_away(PREFIX .. FIELD) then
+      return nil, redis.error_reply(RECORD_MOVES)
     end
-    if sequence > SEQUENCE then
-      return nil, redis.error_reply('STALE operation ' .. SEQUENCE .. ' of a session that is at ' .. sequence)
-    end
-  elseif RECORD and is_away(RECORD) then
+    return value and string.sub(value, string.find(value, ':', 1, true) + 1)
+  end
+  local record = RECORD and redis.pcall('GET', RECORD)
+  if type(record) == 'table' and is_moving(record) or RECORD and not record and is_away(RECORD) then
     return nil, redis.error_reply(RECORD_MOVES)
   end
+  return record
+end
+
+-- touch is a first write that OOM allows. save_result must follow.
+local function touch()
+  if FIELD then
+    redis.call('HDEL', HOME, FIELD)
+  elseif RECORD then
+    redis.call('PEXPIRE', RECORD, ARGV[3])
+  end
+end
+
+-- save_in_meta writes the record to a field of meta, and makes sure that meta stays as long as the record is needed. Without a
+-- meta, it creates that of an empty list.
+local function save_in_meta(record)
+  local selected, now, ttl = META, clock(), redis.call('PTTL', HOME)
+  META = HOME
+  if ttl == -2 then
+    save_pointers({ first = 0, last = -1 })
+  elseif not redis.call('HGET', META, FIELD) then
+    drop_old_records(META, now)
+  end
+  local all = math.max(now + RECORD_MS, tonumber(redis.call('HGET', META, 'records')) or 0)
+  local one = string.format('%.0f:', now + RECORD_MS) .. record
+  redis.call('HSET', META, FIELD, one, 'records', string.format('%.0f', all))
+  if ttl ~= -1 and ttl < RECORD_MS then
+    redis.call('PEXPIRE', META, RECORD_MS)
+  end
+  META = selected
 end
 
 -- save_result writes the record. If it is the first write of the script, OOM refuses it unless touch comes first.
 local function save_result(result)
-  if RECORD then
+  if FIELD then
+    save_in_meta(ARGV[2] .. ':' .. result)
+  elseif RECORD then
     redis.call('SET', RECORD, ARGV[2] .. ':' .. result, 'PX', ARGV[3])
   end
 end
 
--- touch is a first write that OOM allows.
-local function touch()
-  if RECORD then
-    redis.call('PEXPIRE', RECORD, ARGV[3])
+-- replay returns the result if this operation has already been done. Otherwise it returns nil and, if the operation must not
+-- be done, the error to reply with.
+local function replay()
+  local record, problem = read_record()
+  if not record then
+    return nil, problem
+  end
+  local colon = string.find(record, ':', 1, true)
+  local sequence = tonumber(string.sub(record, 1, colon - 1))
+  if sequence == SEQUENCE then
+    local result = string.sub(record, colon + 1)
+    local several = POPPED and string.find(result, '^%d*@$')
+    if several and redis.call('PEXPIRE', POPPED, ARGV[3]) == 0 and is_moving(redis.pcall('EXISTS', RECORD, POPPED)) then
+      return nil, redis.error_reply(RECORD_MOVES)
+    end
+    -- A WAIT after this covers the first run, on whatever connection, only if this connection writes something too.
+    touch()
+    if FIELD then
+      save_result(result)
+    end
+    if string.sub(result, 1, 1) == '!' then
+      return nil, redis.error_reply(string.sub(result, 2))
+    end
+    return result
+  end
+  if sequence > SEQUENCE then
+    return nil, redis.error_reply('STALE operation ' .. SEQUENCE .. ' of a session that is at ' .. sequence)
   end
 end
 

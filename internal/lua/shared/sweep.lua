@@ -1,12 +1,16 @@
--- Unlinks shards that the list has left behind.
+-- Unlinks shards that the list has left behind, and dedup records in meta that are old.
 --
--- requires: shared/list
+-- requires: shared/list shared/records
 
 local SWEEP_STEP = 100 -- stale shards that one operation looks at
 
 -- sweep unlinks up to SWEEP_STEP stale shards, never a live one, and records the progress in meta. It stops where the slot
 -- moves: a shard on the other node must not count as swept. It tells whether it got on and is to continue.
 local function sweep(list)
+  if list.old_records then
+    drop_old_records(META, clock())
+    list.old_records = nil
+  end
   if not list.stale then
     return false
   end
@@ -42,8 +46,8 @@ local function sweep(list)
   end
   list.stale = nil
   if is_empty(list) then
-    if list.armed then
-      redis.call('PEXPIRE', META, IDLE_MS)
+    if list.armed or list.records then
+      expire_idle(list)
     else
       redis.call('DEL', META)
     end

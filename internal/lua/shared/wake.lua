@@ -15,6 +15,6 @@ local function arm(list)
   save_pointers(list, 'armed', 1)
   list.armed = true
   if not list.stale then
-    redis.call('PEXPIRE', META, IDLE_MS)
+    expire_idle(list)
   end
 end

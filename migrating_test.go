@@ -1,0 +1,235 @@
+package shardedlist
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/ledger"
+	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/script"
+)
+
+// interrupted runs do while the list's slot is marked as moving and nothing has moved, as a reshard leaves it that was interrupted.
+// Then the slot moves.
+func interrupted(t *testing.T, server *redistest.Server, list *ShardedList, do func()) {
+	t.Helper()
+	slot := list.keys().Slot()
+	home, err := server.SlotOwner(t.Context(), slot)
+	require.NoError(t, err)
+	require.NoError(t, server.MoveSlot(t.Context(), slot, (home+1)%3, func(moved int) {
+		if moved == 0 {
+			do()
+		}
+	}))
+}
+
+// A slot is marked as moving, and nothing has moved. Clients that have no dedup record there work all the same.
+func TestANewClientUsesAListWhoseSlotIsStuckInAMove(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	list := newList(t, server.Client(t), WithCapacity(100))
+	_, err := list.RPush(t.Context(), numbers(0, 10)...)
+	require.NoError(t, err)
+	newClient := func() *ShardedList { return openList(t, server.Client(t), list.Name(), WithCapacity(100)) }
+	steps := []struct {
+		name string
+		run  func(ctx context.Context) (any, error)
+		want any
+	}{
+		{"LLen", func(ctx context.Context) (any, error) { return newClient().LLen(ctx) }, int64(10)},
+		{"RPush", func(ctx context.Context) (any, error) { return newClient().RPush(ctx, "10") }, int64(11)},
+		{"LPush", func(ctx context.Context) (any, error) { return newClient().LPush(ctx, "b", "a") }, int64(13)},
+		{"LRange", func(ctx context.Context) (any, error) { return newClient().LRange(ctx, 0, 2) }, []string{"a", "b", "0"}},
+		{"LPop", func(ctx context.Context) (any, error) { return newClient().LPop(ctx) }, "a"},
+		{"RPop", func(ctx context.Context) (any, error) { return newClient().RPop(ctx) }, "10"},
+		{"BLPop", func(ctx context.Context) (any, error) { return newClient().BLPop(ctx, time.Second) }, "b"},
+		{"LPopCount", func(ctx context.Context) (any, error) { return newClient().LPopCount(ctx, 3) }, []string{"0", "1", "2"}},
+		{"LSet", func(ctx context.Context) (any, error) { return nil, newClient().LSet(ctx, 0, "3!") }, nil},
+		{"LSet beyond", func(ctx context.Context) (any, error) {
+			return newClient().LSet(ctx, 99, "x").Error(), nil
+		}, fmt.Sprintf("shardedlist: lset %q: ERR index out of range", list.Name())},
+		{"LInsert", func(ctx context.Context) (any, error) { return newClient().LInsertBefore(ctx, "5", "4½") }, int64(8)},
+		{"LRem", func(ctx context.Context) (any, error) { return newClient().LRem(ctx, 0, "4") }, int64(1)},
+		{"LMove", func(ctx context.Context) (any, error) {
+			list := newClient()
+			return list.LMove(ctx, list, "LEFT", "RIGHT")
+		}, "3!"},
+		{"LTrim", func(ctx context.Context) (any, error) { return nil, newClient().LTrim(ctx, 0, -2) }, nil},
+		{"LRange", func(ctx context.Context) (any, error) { return newClient().LRange(ctx, 0, -1) }, []string{"4½", "5", "6", "7", "8", "9"}},
+		{"LMPop", func(ctx context.Context) (any, error) {
+			_, values, err := LMPop(ctx, "RIGHT", 2, newClient())
+			return values, err
+		}, []string{"9", "8"}},
+		{"Expire", func(ctx context.Context) (any, error) { return newClient().Expire(ctx, time.Hour) }, true},
+		{"Persist", func(ctx context.Context) (any, error) { return newClient().Persist(ctx) }, true},
+	}
+	interrupted(t, server, list, func() {
+		for _, step := range steps {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			got, err := step.run(ctx)
+			cancel()
+			require.NoError(t, err, step.name)
+			assert.Equal(t, step.want, got, step.name)
+		}
+		for range 3 { // one handle, whose sessions stay
+			_, err := list.RPush(t.Context(), "x", "y")
+			require.NoError(t, err)
+			values, err := list.RPopCount(t.Context(), 2)
+			require.NoError(t, err)
+			assert.Equal(t, []string{"y", "x"}, values)
+		}
+	})
+	assert.Equal(t, []string{"4½", "5", "6", "7"}, content(t, list))
+	value, err := newClient().LPop(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, "4½", value)
+	_, err = list.RPush(t.Context(), "end")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"5", "6", "7", "end"}, content(t, list))
+	require.NoError(t, list.Check(t.Context()))
+}
+
+// Replies are lost while a slot is stuck in a move: each operation is done once, also that which empties the list.
+func TestRepliesAreLostWhileASlotIsStuckInAMove(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	list := newList(t, server.Client(t), WithCapacity(1<<16))
+	_, err := list.RPush(t.Context(), "first")
+	require.NoError(t, err)
+	proxy := redistest.NewProxy(t)
+	const workers, each, many = 4, 120, 5
+	var results ledger.Ledger
+	interrupted(t, server, list, func() {
+		inParallel := func(work func(worker int, open func() *ShardedList)) {
+			var group sync.WaitGroup
+			for worker := range workers {
+				rdb := server.Client(t, through(proxy))
+				require.NoError(t, rdb.Ping(t.Context()).Err())
+				group.Go(func() {
+					work(worker, func() *ShardedList { return openList(t, rdb, list.Name(), WithCapacity(1<<16)) })
+				})
+			}
+			group.Wait()
+		}
+		proxy.Set(redistest.Faults{CutReply: 0.1, CutRequest: 0.1})
+		inParallel(func(worker int, open func() *ShardedList) {
+			producer := open()
+			for i := range each {
+				if i%20 == 0 {
+					producer = open() // it has no record
+				}
+				values := make([]any, many)
+				for j := range values {
+					values[j] = ledger.Name(worker, i*many+j)
+				}
+				_, err := producer.RPush(t.Context(), values...)
+				assert.NoError(t, err)
+				results.Push(ledger.Pushed{Producer: worker, First: i * many, Count: many, Fate: ledger.Done})
+			}
+		})
+		value, err := list.LPop(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "first", value)
+		length, err := list.LLen(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, workers*each*many, length)
+		inParallel(func(worker int, open func() *ShardedList) {
+			consumer := open()
+			for i := 0; ; i++ {
+				if i%20 == 0 {
+					consumer = open()
+				}
+				values, err := consumer.LPopCount(t.Context(), 1+i%7)
+				if err == redis.Nil {
+					return
+				}
+				if !assert.NoError(t, err) {
+					return
+				}
+				results.PopValues(worker, values...)
+			}
+		})
+		cut, _, cutRequests, _ := proxy.Counts()
+		assert.Greater(t, cut, int64(50))
+		assert.Greater(t, cutRequests, int64(50))
+		proxy.Set(redistest.Faults{})
+	})
+	total := workers * each * many
+	assert.Equal(t, ledger.Tally{Pushed: total, Popped: total}, results.Tally())
+	_, err = list.RPush(t.Context(), "after")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"after"}, content(t, list))
+	require.NoError(t, list.Check(t.Context()))
+}
+
+// A dedup record in meta is there as long as it may be needed, whatever becomes of the list, and not for much longer.
+func TestARecordInMetaOutlivesTheList(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t), WithCapacity(2))
+		runner := script.Runner{Client: list.rdb()}
+		run := func(name string, args ...any) any {
+			call := script.NewCall(script.Load(name), []string{list.keys().Meta}, len(args))
+			call.Args = append(call.Args, args...)
+			reply, err := runner.Run(t.Context(), call)
+			require.NoError(t, err)
+			return reply
+		}
+		minute := time.Minute.Milliseconds()
+		elements := []any{"", "1:", "=@\x00", "x", "y"}
+		_, err := list.RPush(t.Context(), elements...)
+		require.NoError(t, err)
+
+		popped := func(again int64) []any { return []any{again, elements} }
+		assert.Equal(t, []any{int64(0), elements[:2], elements[2:4], elements[4:]}, run("pop", "@a", 1, minute, "L", 9, "no", ""))
+		for range 2 {
+			assert.Equal(t, popped(1), run("pop", "@a", 1, minute, "L", 9, "no", ""))
+		}
+		assert.Empty(t, content(t, list))
+		_, err = list.RPush(t.Context(), "z")
+		require.NoError(t, err)
+		_, err = list.LPop(t.Context()) // by a session whose record is a key
+		require.NoError(t, err)
+		_, err = list.BLPop(t.Context(), time.Millisecond) // arms the list
+		require.Equal(t, redis.Nil, err)
+		assert.Greater(t, list.rdb().PTTL(t.Context(), list.keys().Meta).Val(), 50*time.Second)
+		_, err = list.RPush(t.Context(), numbers(0, 9)...)
+		require.NoError(t, err)
+		_, err = list.Del(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, popped(1), run("pop", "@a", 1, minute, "L", 9, "no", ""))
+		assert.Equal(t, int64(1), run("forget", "@a", 1, minute))
+		assert.Nil(t, run("resolve", "@b", 1, minute), "a fence where there is no record")
+		require.NoError(t, list.Check(t.Context()))
+
+		// Old records go with the next one, and when all are old, with the next sweep.
+		require.NoError(t, list.rdb().Del(t.Context(), list.keys().Meta).Err())
+		_, err = list.RPush(t.Context(), numbers(0, 9)...)
+		require.NoError(t, err)
+		fields := func() string {
+			fields, err := list.rdb().HKeys(t.Context(), list.keys().Meta).Result()
+			require.NoError(t, err)
+			return strings.Join(fields, " ")
+		}
+		assert.Equal(t, []any{int64(0), []any{"0"}}, run("pop", "@c", 1, 1, "L", 1, "no", ""))
+		assert.Contains(t, fields(), "op:@c")
+		require.Eventually(t, func() bool {
+			run("pop", "@"+uniqueName(t), 1, 1, "L", 0, "no", "")
+			return !strings.Contains(fields(), "op:@c")
+		}, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool {
+			_, err := list.LRem(t.Context(), 1, "nothing")
+			require.NoError(t, err)
+			return !strings.Contains(fields(), "op:") && !strings.Contains(fields(), "records")
+		}, 10*time.Second, time.Millisecond)
+		require.NoError(t, list.Check(t.Context()))
+	})
+}
