@@ -62,7 +62,7 @@ func testPermissions(t *testing.T, server *redistest.Server, rule string) {
 		}
 	}
 	calls["a dedup record in meta"] = func(ctx context.Context) error {
-		call := script.NewCall(script.Load("pop"), []string{list.keys().Meta}, 6)
+		call := script.NewCall(script.Load("pop"), []any{list.keys().Meta}, 6)
 		call.Args = append(call.Args, "@"+uniqueName(t), 1, 1000, "L", 2, "no")
 		return errorOf((&script.Runner{Client: rdb}).Run(ctx, call))
 	}

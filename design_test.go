@@ -67,7 +67,7 @@ func TestDesignPageNamesEveryKey(t *testing.T) {
 	_, err = bare(jobs.slot().Delete()).Run(t.Context())
 	require.NoError(t, err)
 	look() // to be swept
-	popInMeta := script.NewCall(script.Load("pop"), []string{jobs.keys().Meta}, 6)
+	popInMeta := script.NewCall(script.Load("pop"), []any{jobs.keys().Meta}, 6)
 	popInMeta.Args = append(popInMeta.Args, "@5c0b1e38-6d4b-4b7e-9f1f-0d8a54a2c111", 1, 1000, "L", 1, "no")
 	_, err = (&script.Runner{Client: rdb}).Run(t.Context(), popInMeta)
 	require.NoError(t, err)

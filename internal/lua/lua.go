@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-//go:embed shared/*.lua fast/*.lua commands/*.lua
+//go:embed beside.lua shared/*.lua fast/*.lua commands/*.lua
 var files embed.FS
 
 const requires = "-- requires: "
@@ -26,6 +26,12 @@ func Source(command string) string {
 		source.Write(text)
 	}
 	return source.String()
+}
+
+// Beside returns what stands in front of a command on lists that stand in for plain keys.
+func Beside() string {
+	text, _ := fs.ReadFile(files, "beside.lua")
+	return string(text)
 }
 
 // Requires tells whether a command requires a file, say "shared/session", itself or through others. It panics if there is no

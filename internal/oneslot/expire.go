@@ -66,7 +66,7 @@ func (l *List) continueExpiry(ctx context.Context, verdict int64) {
 
 // Lifetime returns when the list expires.
 func (l *List) Lifetime() session.Operation {
-	op := l.sessions.Read(ttlScript, l.guarded[:1])
+	op := l.sessions.Read(ttlScript, l.declared)
 	op.Finish = func(_ context.Context, reply any) (any, error) {
 		times := reply.([]any)
 		expires, err := strconv.ParseInt(times[0].(string), 10, 64)

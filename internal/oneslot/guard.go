@@ -92,5 +92,5 @@ func (l *List) Reserved(keys []string) (sure, maybe []string) {
 
 // Memory has the bytes that the shards take, estimated as Info does, or nil if there is no list.
 func (l *List) Memory() session.Operation {
-	return l.sessions.Read(memoryScript, l.guarded[:1], infoSamples)
+	return l.sessions.Read(memoryScript, l.declared, infoSamples)
 }

@@ -49,7 +49,8 @@ type List struct {
 	config   Config
 	runner   *script.Runner
 	keys     Keys
-	guarded  []any // the keys that scripts get: meta, and the plain key that must hold nothing, if there is one
+	declared []any // the key that scripts get: meta
+	plain    []any // the plain key that must hold nothing, if there is one
 	sessions *session.Pool
 
 	capacity *capacity // of a list that a push creates
@@ -82,9 +83,9 @@ func New(config Config) *List {
 		MaxSlice:    maxSlice,
 		ExpiryGrace: expiryGrace,
 	}
-	l.guarded = []any{l.keys.Meta}
+	l.declared = []any{l.keys.Meta}
 	if config.StandsFor != "" {
-		l.guarded = append(l.guarded, config.StandsFor)
+		l.plain = []any{config.StandsFor}
 	}
 	l.capacity = capacityOf(config)
 	l.sessions = &session.Pool{Runner: l.runner, Key: l.keys.Meta, Disabled: config.WithoutDedup, Life: config.RecordLife}
@@ -146,17 +147,17 @@ func (l *List) Sibling(name string) layout.List {
 
 // operation returns an operation that is done once, with room for further arguments.
 func (l *List) operation(s *script.Script, room int) session.Operation {
-	return l.sessions.Operation(s, l.guarded, room)
+	return l.sessions.Operation(s, l.declared, room, l.plain...)
 }
 
 // unguarded is operation for a script that ignores the key that the list stands in for.
 func (l *List) unguarded(s *script.Script, room int) session.Operation {
-	return l.sessions.Operation(s, l.guarded[:1], room)
+	return l.sessions.Operation(s, l.declared, room)
 }
 
 // read returns an operation that changes nothing.
 func (l *List) read(s *script.Script, args ...any) session.Operation {
-	return l.sessions.Read(s, l.guarded, args...)
+	return l.sessions.ReadBeside(s, l.declared, l.plain, args...)
 }
 
 // several returns the lists as lists of this layout, if one script can access them all.
@@ -191,14 +192,11 @@ var errOtherLayout = errors.New("the lists have different layouts")
 
 // operationOn begins an operation on several lists, see lua/shared/lists.lua.
 func operationOn(lists []*List, s *script.Script, room int) session.Operation {
-	keys := make([]any, 0, 2*len(lists))
+	var keys, plain []any
 	for _, l := range lists {
-		keys = append(keys, l.guarded[0])
+		keys, plain = append(keys, l.keys.Meta), append(plain, l.plain...)
 	}
-	for _, l := range lists {
-		keys = append(keys, l.guarded[1:]...)
-	}
-	op := lists[0].sessions.Operation(s, keys, 1+room)
+	op := lists[0].sessions.Operation(s, keys, 1+room, plain...)
 	op.Append(len(lists))
 	return op
 }

@@ -24,7 +24,7 @@ const scanStep = 1000
 func (l *List) Length() session.Operation { return l.read(llenScript) }
 
 // Exists counts the elements. It ignores the key that the list stands in for.
-func (l *List) Exists() session.Operation { return l.sessions.Read(llenScript, l.guarded[:1]) }
+func (l *List) Exists() session.Operation { return l.sessions.Read(llenScript, l.declared) }
 
 // Index reads one element.
 func (l *List) Index(index any) session.Operation { return l.read(lindexScript, index) }
@@ -41,7 +41,7 @@ func (l *List) Positions(args ...any) session.Operation { return l.read(lposScri
 
 // Object returns the reply of OBJECT for the first shard.
 func (l *List) Object(subcommand string) session.Operation {
-	return l.sessions.Read(objectScript, l.guarded[:1], subcommand)
+	return l.sessions.Read(objectScript, l.declared, subcommand)
 }
 
 // All yields the elements from left to right. Each step reads whole shards.

@@ -18,12 +18,18 @@ import (
 // Script is a Lua script with all that it requires.
 type Script struct {
 	source string
-	hash   any // a string; in an interface already, since each call needs it so
+	hash   any     // a string; in an interface already, since each call needs it so
+	beside *Script // with beside.lua in front
 }
 
 // Load returns the script of that name. It panics if there is none, because scripts are part of the program.
 func Load(name string) *Script {
-	source := lua.Source(name)
+	s := newScript(lua.Source(name))
+	s.beside = newScript(lua.Beside() + s.source)
+	return s
+}
+
+func newScript(source string) *Script {
 	return &Script{source: source, hash: redis.NewScript(source).Hash()}
 }
 
@@ -37,11 +43,15 @@ type Call struct {
 // keysAt is the position of the first key in the words of EVALSHA.
 const keysAt = 3
 
-// NewCall returns a call of the script on the keys, which are strings. The caller appends up to room arguments to Args.
-func NewCall(s *Script, keys []any, room int) Call {
-	args := make([]any, keysAt, keysAt+len(keys)+room)
+// NewCall returns a call of the script on the keys, which are strings. The caller appends up to room arguments to Args. If there is a
+// plain key for each of the keys, the script is told these, see lua/beside.lua, and does not declare them.
+func NewCall(s *Script, keys []any, room int, plain ...any) Call {
+	if len(plain) > 0 {
+		s = s.beside
+	}
+	args := make([]any, keysAt, keysAt+len(keys)+len(plain)+room)
 	args[0], args[1], args[2] = "evalsha", s.hash, len(keys)
-	return Call{Script: s, Args: append(args, keys...)}
+	return Call{Script: s, Args: append(append(args, keys...), plain...)}
 }
 
 // Key returns the first key, which determines the node that the call goes to.

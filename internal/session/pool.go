@@ -62,9 +62,10 @@ func (p *Pool) Get() *Session {
 	return p.New()
 }
 
-// Operation returns an operation that runs the script on the keys. The caller appends up to room arguments.
-func (p *Pool) Operation(s *script.Script, keys []any, room int) Operation {
-	call := script.NewCall(s, keys, sessionWords+room)
+// Operation returns an operation that runs the script on the keys, and beside plain keys, see script.NewCall. The caller appends up
+// to room arguments.
+func (p *Pool) Operation(s *script.Script, keys []any, room int, plain ...any) Operation {
+	call := script.NewCall(s, keys, sessionWords+room, plain...)
 	call.Waits = true
 	at := len(call.Args)
 	call.Args = call.Args[:at+sessionWords]
@@ -73,7 +74,12 @@ func (p *Pool) Operation(s *script.Script, keys []any, room int) Operation {
 
 // Read returns an operation that changes nothing, or that may run twice.
 func (p *Pool) Read(s *script.Script, keys []any, args ...any) Operation {
-	call := script.NewCall(s, keys, len(args))
+	return p.ReadBeside(s, keys, nil, args...)
+}
+
+// ReadBeside is Read with plain keys, see script.NewCall.
+func (p *Pool) ReadBeside(s *script.Script, keys, plain []any, args ...any) Operation {
+	call := script.NewCall(s, keys, len(args), plain...)
 	call.Args = append(call.Args, args...)
 	return Operation{pool: p, call: call}
 }

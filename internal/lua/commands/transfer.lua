@@ -19,7 +19,7 @@
 local renames = ARGV[5] == 'RENAME'
 local how = not renames and 'growing' or nil
 local replaces = ARGV[6] == 'replace'
-local plain = { KEYS[LISTS + 1], KEYS[LISTS + 2] }
+local plain = KEYS.plain or {}
 
 -- at_plain_keys returns the reply, or the error, if Redis or a plain key decides what becomes of the command.
 local function at_plain_keys(from, to)

@@ -24,9 +24,11 @@
 -- expired. The TTLs of the keys only free the memory of a list that nobody uses again. While the list lives, a shard has no
 -- TTL or one that ends well after the list, and meta outlives all shards.
 --
--- KEYS[1] is meta. KEYS[2] is optional: the plain key that the list stands in for. It must hold nothing while the list is in
--- use. All keys share meta's hash tag, so a cluster keeps them on one node, except while their slot moves. Then a key may be
--- away: an access is an error on the node that gives the slot away, and the key looks absent on the node that receives it.
+-- KEYS[1] is meta. KEYS.plain, of beside.lua, is optional: the plain key that the list stands in for. It must hold nothing
+-- while the list is in use. So a list that has elements need not look at it.
+--
+-- All keys share meta's hash tag, so a cluster keeps them on one node, except while their slot moves. Then a key may be away:
+-- an access is an error on the node that gives the slot away, and the key looks absent on the node that receives it.
 --
 -- Redis does not roll a script back. Hence the first rule of all scripts: read every key that will be written, and find every
 -- shard that must exist, before the first write.
@@ -36,7 +38,7 @@
 
 local META = KEYS[1]
 local PREFIX = string.sub(META, 1, -5) -- without 'meta'
-local PLAIN = KEYS[2]
+local PLAIN = KEYS.plain and KEYS.plain[1]
 local LAYOUT = '2'
 local IDLE_MS = 30000 -- the TTL of the keys of an empty list
 local RECORD_MS = nil -- how long the record that this script saves in the meta at KEYS[1] lives; shared/session.lua sets it
@@ -53,6 +55,8 @@ local function plain_problem(how)
   if size > 0 then
     return redis.error_reply('PLAINLIST the key holds a plain list')
   end
+  local seen = redis.pcall('EXISTS', META, PLAIN) -- an error if the node has yet to receive one of them
+  return type(seen) == 'table' and seen or nil
 end
 
 -- clock returns the server's Unix time in milliseconds.

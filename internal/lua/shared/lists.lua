@@ -1,6 +1,6 @@
 -- Lets a script work on several lists.
 --
--- KEYS  the meta of each list, then optionally the plain keys that they stand in for, in the same order
+-- KEYS  the meta of each list; KEYS.plain are optionally the plain keys that they stand in for, in the same order
 -- ARGV  1 to 3 see shared/session.lua, 4 the number of lists
 --
 -- The dedup record is next to the first list.
@@ -14,5 +14,5 @@ local function use(i)
   META = KEYS[i]
   PREFIX = string.sub(META, 1, -5)
   BELL = PREFIX .. 'bell'
-  PLAIN = KEYS[LISTS + i]
+  PLAIN = KEYS.plain and KEYS.plain[i]
 end
