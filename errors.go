@@ -81,6 +81,9 @@ var (
 	ErrPlainList = hook.ErrPlainList
 )
 
+// errApart is the error of the hook for a key of a ring that cannot be on one server with its list.
+var errApart = fmt.Errorf("shardedlist: %w of a ring whose key has a closing brace, but no hash tag: the list could be on another server than the key; give the key a hash tag", ErrUnsupported)
+
 // wrap adds the operation and the list to an error, and the sentinel error that a reply of the server stands for. It returns
 // redis.Nil unchanged, because callers compare it with ==.
 func (l *ShardedList) wrap(operation string, err error) error {

@@ -1,9 +1,13 @@
 package shardedlist
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -18,6 +22,9 @@ var hostileNames = []string{
 	"{jobs}:#0d8a54a2c111.7", "{jobs}:op:5c0b1e38-6d4b-4b7e-9f1f-0d8a54a2c111", "{jobs}:bell:5c0b1e38-6d4b-4b7e-9f1f-0d8a54a2c111",
 }
 
+// oddNames have braces that form no hash tag, or one that is not obvious.
+var oddNames = []string{"a}b", "queue:{}", "queue:{a", "queue:a}b", "a}{b}", "{}", "{", "}", "{}{}", "{{}", `a\b`, "{20658}{a\\)b}", "{queue:{a}"}
+
 // ownedKeys are keys of every kind that a list of the name may own.
 func ownedKeys(name string) []string {
 	k, id := oneslot.KeysOf(name), "5c0b1e38-6d4b-4b7e-9f1f-0d8a54a2c111"
@@ -27,8 +34,8 @@ func ownedKeys(name string) []string {
 
 func TestDistinctNamesNeverShareAKey(t *testing.T) {
 	t.Parallel()
-	names := append([]string{}, hostileNames...)
-	for _, base := range hostileNames[:30] { // and each name as the keys of others
+	names := append(slices.Clone(oddNames), hostileNames...)
+	for _, base := range append(slices.Clone(oddNames), hostileNames[:30]...) { // and each name as the keys of others
 		names = append(names, ownedKeys(base)...)
 	}
 	owner := map[string]string{}
@@ -58,6 +65,46 @@ func TestKeysOfAListShareOneSlot(t *testing.T) {
 			assert.EqualValues(t, slot, oneslot.KeysOf(name).Slot(), "%q of %q", key, name)
 		}
 	}
+}
+
+// A list and the plain key of its name share a slot, so the hook works for every name.
+func TestAListHasTheSlotOfItsName(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t, redistest.Cluster)
+	plain, rdb := server.Client(t), server.Client(t)
+	rdb.AddHook(NewHook(rdb, func(key string) bool { return slices.Contains(oddNames, key) }, WithCapacity(2)))
+	for _, name := range append(slices.Clone(oddNames), hostileNames...) {
+		slot, err := plain.ClusterKeySlot(t.Context(), name).Result()
+		require.NoError(t, err)
+		assert.EqualValues(t, slot, oneslot.KeysOf(name).Slot(), "%q", name)
+	}
+	for _, name := range oddNames {
+		require.NoError(t, rdb.RPush(t.Context(), name, "a", "b", "c").Err(), "%q", name)
+		assert.Equal(t, []string{"a", "b", "c"}, content(t, openList(t, plain, name)), "%q", name)
+		assert.ErrorContains(t, rdb.SAdd(t.Context(), name, "x").Err(), "WRONGTYPE", "%q", name)
+		pipe := rdb.TxPipeline()
+		popped, pushed := pipe.LPop(t.Context(), name), pipe.LPush(t.Context(), name, "d")
+		_, err := pipe.Exec(t.Context())
+		require.NoError(t, err, "%q", name)
+		assert.Equal(t, "a", popped.Val())
+		assert.EqualValues(t, 3, pushed.Val())
+		require.NoError(t, rdb.Del(t.Context(), name).Err(), "%q", name)
+		require.NoError(t, rdb.Set(t.Context(), name, "value", time.Minute).Err(), "%q", name)
+		assert.ErrorContains(t, rdb.LPush(t.Context(), name, "x").Err(), "WRONGTYPE", "%q", name)
+		require.NoError(t, rdb.Del(t.Context(), name).Err(), "%q", name)
+	}
+}
+
+// The servers of a ring are chosen by the hash tag: the hook refuses a key that cannot be where its list is, before it sends anything.
+func TestTheHookRefusesAKeyThatARingPutsElsewhere(t *testing.T) {
+	t.Parallel()
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}, HeartbeatFn: func(context.Context, *redis.Client) bool { return true }})
+	defer func() { _ = ring.Close() }()
+	ring.AddHook(NewHook(ring, Match("*")))
+	for _, name := range []string{"queue:{}", "queue:a}b"} {
+		assert.ErrorIs(t, ring.RPush(t.Context(), name, "x").Err(), ErrUnsupported, name)
+	}
+	assert.NotErrorIs(t, ring.RPush(t.Context(), "queue:{a", "x").Err(), ErrUnsupported)
 }
 
 func TestAHashTagIsKept(t *testing.T) {

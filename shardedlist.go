@@ -83,6 +83,9 @@ func open(rdb redis.UniversalClient, name, standsFor string, opts []Option) (lay
 	if name == "" {
 		return nil, ErrEmptyName
 	}
+	if _, ring := rdb.(*redis.Ring); ring && standsFor != "" && script.HashTag(oneslot.KeysOf(name).Meta) != script.HashTag(standsFor) {
+		return nil, errApart
+	}
 	s := settings{oneslot.Config{Runner: &script.Runner{Client: rdb}, Name: name, StandsFor: standsFor}}
 	for _, opt := range opts {
 		if err := opt(&s); err != nil {

@@ -1,6 +1,8 @@
 package oneslot
 
 import (
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/shardedlist/shardedlist/internal/script"
@@ -40,24 +42,36 @@ func globOf(prefix string) string {
 
 var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
-// tagged gives a name a hash tag where it has none. Different names get different results:
+// tagged gives a name a hash tag where it has none, so that the name and the result share a slot. Different names get different
+// results:
 //
 //	jobs           {jobs}             the whole name becomes the tag,
-//	a}b            {a\)b}             its braces escaped, so that the tag ends where it should
+//	queue:{a       {queue:{a}         also if it has an opening brace;
+//	a}b            {20658}{a\)b}      but no tag has room for a closing one: a number of the same slot is the tag;
 //	{user1}:jobs   {user1}:jobs       a name with a tag keeps it;
-//	{jobs}         {jobs}{}           only what could be mistaken for a name wrapped here gets a tail
+//	{jobs}         {jobs}{}           only what could be mistaken for a result of the first kinds gets a tail
 func tagged(name string) string {
-	if !script.HasHashTag(name) {
-		return "{" + braceEscaper.Replace(name) + "}"
-	}
-	core := name
-	for strings.HasSuffix(core, "{}") {
-		core = strings.TrimSuffix(core, "{}")
-	}
-	if tag, wrapped := strings.CutPrefix(core, "{"); wrapped && strings.IndexAny(tag, "{}") == len(tag)-1 {
+	switch {
+	case script.HasHashTag(name) && mistakable.MatchString(name):
 		return name + "{}"
+	case script.HasHashTag(name):
+		return name
+	case strings.Contains(name, "}"):
+		return "{" + numberIn(script.Slot(name)) + "}{" + braceEscaper.Replace(name) + "}"
 	}
-	return name
+	return "{" + name + "}"
+}
+
+// mistakable are names that look like the result for another name.
+var mistakable = regexp.MustCompile(`^\{[^}]+\}(\{[^{}]*\\\)[^{}]*\})?(\{\})*$`)
+
+// numberIn returns the smallest number whose digits are a key in the slot.
+func numberIn(slot int) string {
+	for i := 0; ; i++ {
+		if number := strconv.Itoa(i); script.Slot(number) == slot {
+			return number
+		}
+	}
 }
 
 var braceEscaper = strings.NewReplacer(`\`, `\\`, `{`, `\(`, `}`, `\)`)
