@@ -246,6 +246,7 @@ func TestANewHookUsesAListWhoseSlotIsStuckInAMove(t *testing.T) {
 	list := openList(t, server.Client(t), key)
 	plain, foreign := server.Client(t), key+":plain"
 	require.NoError(t, plain.RPush(t.Context(), foreign, "plain").Err())
+	require.NoError(t, plain.Set(t.Context(), key+":number", 1, 0).Err())
 	interrupted(t, server, list, func() {
 		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 		defer cancel()
@@ -261,6 +262,13 @@ func TestANewHookUsesAListWhoseSlotIsStuckInAMove(t *testing.T) {
 		brief, stop = context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer stop()
 		assert.Error(t, hooked().LLen(brief, foreign).Err(), "nor does it count as empty")
+
+		// Commands of other types find what is here.
+		assert.EqualValues(t, 2, hooked().Incr(ctx, key+":number").Val())
+		assert.Equal(t, "2", hooked().Get(ctx, key+":number").Val())
+		require.NoError(t, hooked().Set(ctx, key+":number", 5, 0).Err())
+		assert.EqualValues(t, 1, hooked().Exists(ctx, key+":number").Val())
+		assert.ErrorContains(t, hooked().SAdd(ctx, foreign, "x").Err(), "WRONGTYPE")
 
 		rdb := hooked()
 		pipe := rdb.Pipeline()
@@ -287,6 +295,7 @@ func TestANewHookUsesAListWhoseSlotIsStuckInAMove(t *testing.T) {
 		require.NoError(t, err)
 	})
 	assert.Equal(t, words(numbers(3, 12)), content(t, list))
+	assert.Equal(t, "5", hooked().Get(t.Context(), key+":number").Val())
 	assert.Equal(t, []string{"plain"}, plain.LRange(t.Context(), foreign, 0, -1).Val())
 	assert.ErrorIs(t, hooked().RPush(t.Context(), foreign, "x").Err(), ErrPlainList)
 	require.NoError(t, list.Check(t.Context()))

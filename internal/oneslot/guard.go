@@ -37,19 +37,21 @@ func guardWords(g layout.Guard, how string) (keys, args []any, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	args = append(make([]any, 0, 4+2*len(g.At)+len(g.Words)), len(lists), 0, how, g.RESP)
 	for _, list := range lists {
-		keys = append(keys, list.keys.Meta)
+		keys, args = append(keys, list.config.StandsFor), append(args, list.keys.Meta)
+	}
+	for _, key := range g.Keys {
+		if !slices.Contains(keys, any(key)) {
+			keys = append(keys, key)
+		}
 	}
 	for _, key := range g.Written {
 		if meta, _ := Owner(key); meta != "" {
-			keys = append(keys, meta)
+			args = append(args, meta)
 		}
 	}
-	owners := len(keys) - len(lists)
-	for _, key := range g.Keys {
-		keys = append(keys, key)
-	}
-	args = append(make([]any, 0, 4+len(g.At)+len(g.Words)), len(lists), owners, how, g.RESP)
+	args[1] = len(args) - 4 - len(lists)
 	for _, at := range g.At {
 		args = append(args, at)
 	}

@@ -41,6 +41,9 @@ func (l *List) strays(ctx context.Context, how string) (strays, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := l.read(straysScript, "", "").Run(ctx); err != nil { // there may be no list of this layout
+		return nil, err
+	}
 	shards, err := l.scanShards(ctx, master)
 	if err != nil {
 		return nil, err
@@ -74,44 +77,72 @@ func (l *List) strays(ctx context.Context, how string) (strays, error) {
 // scanShards returns all shards under the list's name.
 func (l *List) scanShards(ctx context.Context, master redis.Cmdable) (strays, error) {
 	shards := strays{}
-	keys := master.Scan(ctx, 0, l.keys.Glob(), scanKeys).Iterator()
-	for keys.Next(ctx) {
-		suffix, ours := strings.CutPrefix(keys.Val(), l.keys.Prefix)
+	err := scan(ctx, master, l.keys.Glob(), func(key string) error {
+		suffix, ours := strings.CutPrefix(key, l.keys.Prefix)
 		if !ours || !shardSuffix.MatchString(suffix) {
-			continue
+			return nil
 		}
-		prefix := keys.Val()[:strings.LastIndexByte(keys.Val(), ':')+1]
-		id, err := strconv.ParseInt(keys.Val()[len(prefix):], 10, 64)
+		prefix := key[:strings.LastIndexByte(key, ':')+1]
+		id, err := strconv.ParseInt(key[len(prefix):], 10, 64)
 		if err == nil {
 			shards[prefix] = append(shards[prefix], id)
 		}
-	}
+		return nil
+	})
 	for prefix, ids := range shards {
 		slices.Sort(ids)
 		shards[prefix] = slices.Compact(ids) // SCAN may find a key twice
 	}
-	return shards, keys.Err()
+	return shards, err
 }
 
 var shardSuffix = regexp.MustCompile(`^(?:` + shardForm + `)$`)
 
 // leaveRenamed removes the shards of lists that were created under this name and have been renamed.
 func (l *List) leaveRenamed(ctx context.Context, master redis.Cmdable, shards strays) error {
-	keys := master.Scan(ctx, 0, "*:meta", scanKeys).Iterator()
-	for len(shards) > 0 && keys.Next(ctx) {
-		if keys.Val() == l.keys.Meta {
-			continue // the script reads it
+	if len(shards) == 0 {
+		return nil
+	}
+	return scan(ctx, master, "*:meta", func(key string) error {
+		if key == l.keys.Meta {
+			return nil // the script reads it
 		}
-		fields, err := master.HMGet(ctx, keys.Val(), "layout", "stale").Result()
-		if err != nil && !script.IsReply(err) {
+		var fields []any
+		err := script.Retry(ctx, func() (err error) {
+			fields, err = master.HMGet(ctx, key, "layout", "stale").Result()
+			return err
+		})
+		if err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE ") {
 			return err
 		}
-		for _, field := range fields { // none of a key of another type
+		for _, field := range fields {
 			text, _ := field.(string)
 			maps.DeleteFunc(shards, func(prefix string, _ []int64) bool { return strings.Contains(text, prefix) })
 		}
+		return nil
+	})
+}
+
+// scan calls do with each key that matches a pattern, some perhaps twice.
+func scan(ctx context.Context, master redis.Cmdable, pattern string, do func(key string) error) error {
+	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
+		var keys []string
+		var next uint64
+		err := script.Retry(ctx, func() (err error) {
+			keys, next, err = master.Scan(ctx, cursor, pattern, scanKeys).Result()
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		cursor = next
+		for _, key := range keys {
+			if err := do(key); err != nil {
+				return err
+			}
+		}
 	}
-	return keys.Err()
+	return nil
 }
 
 // String writes the ids as ranges, and their number.

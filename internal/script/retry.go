@@ -2,6 +2,7 @@ package script
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -14,6 +15,21 @@ func Deadline(ctx context.Context) time.Time {
 		return deadline
 	}
 	return time.Now().Add(RetryFor)
+}
+
+// Retry calls do while the server cannot serve it for now (see IsTransient), until the deadline of ctx.
+func Retry(ctx context.Context, do func() error) error {
+	until := Deadline(ctx)
+	for attempt := 0; ; attempt++ {
+		err := do()
+		pause := Backoff(attempt)
+		if err == nil || !IsTransient(err) || time.Until(until) < pause {
+			return err
+		}
+		if sleepErr := Sleep(ctx, pause); sleepErr != nil {
+			return fmt.Errorf("%w, last reply: %w", sleepErr, err)
+		}
+	}
 }
 
 // Backoff returns the pause after a number of failed attempts: 2 ms, doubling up to 32 ms.

@@ -6,7 +6,6 @@ package script
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -80,20 +79,12 @@ type Runner struct {
 // Run retries a call while the server cannot serve it for now (see IsTransient), until the deadline of ctx. go-redis also
 // retries it when a connection fails.
 func (r *Runner) Run(ctx context.Context, call Call) (any, error) {
-	until := Deadline(ctx)
-	for attempt := 0; ; attempt++ {
-		reply, err := r.once(ctx, call, false)
-		if IsDone(err) || !IsTransient(err) {
-			return reply, err
-		}
-		pause := Backoff(attempt)
-		if time.Until(until) < pause {
-			return nil, err
-		}
-		if sleepErr := Sleep(ctx, pause); sleepErr != nil {
-			return nil, fmt.Errorf("%w, last reply: %w", sleepErr, err)
-		}
-	}
+	var reply any
+	err := Retry(ctx, func() (err error) {
+		reply, err = r.once(ctx, call, false)
+		return err
+	})
+	return reply, err
 }
 
 // Once sends a call once. go-redis does not retry it.
