@@ -232,6 +232,40 @@ func TestARecordInMetaOutlivesTheList(t *testing.T) {
 	})
 }
 
+// A list is renamed, the dedup records in its meta are not.
+func TestRecordsInMetaStayWithTheirName(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		name := "{" + uniqueName(t) + "}"
+		rdb := server.Client(t)
+		from, to := openList(t, rdb, name+"from", WithCapacity(2)), openList(t, rdb, name+"to", WithCapacity(2))
+		runner := script.Runner{Client: rdb}
+		pop := func(list *ShardedList, session string) any {
+			call := script.NewCall(script.Load("pop"), []any{list.keys().Meta}, 7)
+			call.Args = append(call.Args, session, 1, time.Minute.Milliseconds(), "L", 1, "no", "")
+			reply, err := runner.Run(t.Context(), call)
+			require.NoError(t, err)
+			return reply
+		}
+		for _, list := range []*ShardedList{from, to} {
+			_, err := list.RPush(t.Context(), list.Name()+"1", list.Name()+"2")
+			require.NoError(t, err)
+			assert.Equal(t, []any{int64(0), []any{list.Name() + "1"}}, pop(list, "@"+list.Name()))
+		}
+		require.NoError(t, from.Rename(t.Context(), to.Name()))
+		for _, list := range []*ShardedList{from, to} {
+			assert.Equal(t, []any{int64(1), []any{list.Name() + "1"}}, pop(list, "@"+list.Name()), "it has been done")
+		}
+		assert.Empty(t, content(t, from))
+		assert.Equal(t, []string{from.Name() + "2"}, content(t, to))
+		require.NoError(t, from.Check(t.Context()))
+		require.NoError(t, to.Check(t.Context()))
+		_, err := from.RPush(t.Context(), "new")
+		require.NoError(t, err)
+		assert.Equal(t, []string{"new"}, content(t, from))
+	})
+}
+
 // Through the hook, alone, in a pipeline and in a transaction.
 func TestANewHookUsesAListWhoseSlotIsStuckInAMove(t *testing.T) {
 	t.Parallel()

@@ -143,7 +143,9 @@ local function open(how)
       return nil, redis.error_reply('BROKENLIST meta has the capacity ' .. cap)
     end
     local list = { first = first, last = last, cap = cap, armed = m[5] == '1', shards = string.sub(m[1], 2) }
-    list.shards = list.shards ~= '' and list.shards -- a meta that holds but records names none
+    if list.shards == '' then -- as in a meta that was made to hold records
+      list.shards, list.only_records = false, true
+    end
     read_records(list, m[8])
     if m[1] == '1' then
       list.shards = PREFIX

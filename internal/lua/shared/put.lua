@@ -6,7 +6,7 @@
 -- push creates the list. It returns how many values the end shard takes and, if shards must be made, a plan for them; or nil
 -- and the error. The plan is an array of how many stale elements there are at the id of each new shard, with these fields:
 --   ttl    the time at which the new shards expire, or false
---   fresh  whether there is no meta yet, and so nothing at the new keys either
+--   fresh  whether meta does not name any shards yet, and so there is nothing at the new keys either
 --   rings  whether the push wakes a consumer
 local function plan_put(list, left, size, count, cap)
   local room, fresh = 0, false
@@ -53,7 +53,7 @@ local function put_planned(list, left, room, plan, values, from)
     push_values(PUSH, list.shards .. id, values, from, to)
     claim_shard(list, id, stale, left, plan.ttl)
   end
-  if creates and not plan.fresh then
+  if creates and (list.only_records or not plan.fresh) then
     redis.call('PERSIST', META)
   end
   if plan.rings then
