@@ -176,7 +176,7 @@ func (w *watcher) note(events *redis.PubSub, name string) error {
 
 // The lists that a sharded list keeps under its name: its shards, its bells, and the results of pops.
 var (
-	isShard  = regexp.MustCompile(`^:-?[0-9]+$`)
+	isShard  = regexp.MustCompile(`^:#[0-9a-f]{12}\.[0-9]+:-?[0-9]+$`)
 	internal = regexp.MustCompile(isShard.String() + `|^:(bell(:.*)?|op:.*)$`)
 )
 
