@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,9 +62,9 @@ func TestNothingIsAddedBeforeWhatWasGivenUpIsResolved(t *testing.T) {
 				})
 				require.ErrorIs(t, giveUp(ctx, rdb, tag, "first"), ErrOutcomeUnknown, first)
 				require.True(t, scripts.sent("first"), "the fault of %s has struck", first)
-				ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
-				err := add(ctx, rdb, tag, "second")
-				cancel()
+				soon, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
+				err := add(soon, rdb, tag, "second")
+				stop()
 				assert.Error(t, err)
 				assert.NotErrorIs(t, err, ErrOutcomeUnknown, "%s after %s", second, first)
 				assert.False(t, scripts.sent("second"), "%s after %s", second, first)
@@ -111,9 +112,11 @@ func TestAPipelineDoesNotOvertakeItself(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb, scripts, tag := watched(t, server)
-		lost := false
+		var lost atomic.Bool
 		scripts.set(func(words string, send func() error) error {
-			lost = lost || strings.Contains(words, "first") && strings.Contains(words, "second")
+			if strings.Contains(words, "first") && strings.Contains(words, "second") {
+				lost.Store(true)
+			}
 			return io.EOF
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -124,7 +127,7 @@ func TestAPipelineDoesNotOvertakeItself(t *testing.T) {
 			return pipe.LPush(ctx, tag+"q", "second").Err()
 		})
 		assert.ErrorIs(t, err, ErrOutcomeUnknown)
-		assert.True(t, lost, "both were lost")
+		assert.True(t, lost.Load(), "both were lost")
 		assert.Equal(t, 1, scripts.count("second"))
 		scripts.set(nil)
 		require.NoError(t, rdb.LPush(t.Context(), tag+"q", "third").Err())
