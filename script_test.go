@@ -159,7 +159,15 @@ func read(t testing.TB, node *redis.Client, key string) string {
 	case "list":
 		return fmt.Sprint(ask("lrange", key, 0, -1))
 	case "hash":
-		return fmt.Sprint(ask("hgetall", key))
+		fields := ask("hgetall", key)
+		if pairs, ok := fields.([]any); ok { // in RESP2, and in any order
+			sorted := map[any]any{}
+			for pair := range slices.Chunk(pairs, 2) {
+				sorted[pair[0]] = pair[1]
+			}
+			fields = sorted
+		}
+		return fmt.Sprint(fields)
 	case "string":
 		return fmt.Sprint(ask("get", key))
 	case "none":

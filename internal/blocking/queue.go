@@ -132,7 +132,7 @@ func (q *Queue) look(ctx context.Context) (string, error) {
 	soon, cancel := context.WithTimeout(ctx, answerGrace)
 	defer cancel()
 	value, err := q.popNow(soon)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !script.IsReply(err) {
 		err = session.ErrNoAnswer
 	}
 	return value, err
