@@ -355,6 +355,8 @@ func (c *Batcher) retire(b *batch) {
 	}
 	c.idle = append(c.idle, b.stream)
 	c.active = slices.DeleteFunc(c.active, func(other *batch) bool { return other == b })
+	b.op = session.Operation{} // an idle stream does not keep the values of its last batch
+	clear(b.requests)
 	c.dispatch()
 }
 

@@ -1,6 +1,7 @@
 package oneslot
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"strconv"
@@ -26,19 +27,16 @@ const (
 
 // capacity is the capacity of lists that a push creates. The lists of a client that ask the server for it share one.
 type capacity struct {
-	known atomic.Pointer[int64] // nil until the server has told
+	known atomic.Value // an int64, nil until the server has told; as an interface, which each push needs
 }
 
-var (
-	defaultCapacity int64    = DefaultCapacity
-	asked           sync.Map // the capacity that the server of a client sets, by a weak pointer to the client
-)
+var asked sync.Map // the capacity that the server of a client sets, by a weak pointer to the client
 
 // capacityOf returns the capacity that the Config sets, or else that of its client.
 func capacityOf(config Config) *capacity {
 	if config.Capacity > 0 {
-		set, c := int64(config.Capacity), &capacity{}
-		c.known.Store(&set)
+		c := &capacity{}
+		c.known.Store(int64(config.Capacity))
 		return c
 	}
 	switch rdb := config.Runner.Client.(type) {
@@ -66,10 +64,7 @@ func askedFor[Client any](rdb *Client) *capacity {
 
 // word returns the capacity as an argument of a script.
 func (c *capacity) word() any {
-	if known := c.known.Load(); known != nil {
-		return known
-	}
-	return &defaultCapacity
+	return cmp.Or(c.known.Load(), any(int64(DefaultCapacity)))
 }
 
 // Prepare asks the server for the capacity of lists that a push creates, until it has answered once. It does not wait beyond the
@@ -99,8 +94,7 @@ func (l *List) askCapacity(ctx context.Context) error {
 		config, err := l.Client().ConfigGet(ctx, "list-max-*").Result()
 		switch {
 		case err == nil || script.IsForbidden(err):
-			set := capacityIn(config)
-			l.capacity.known.CompareAndSwap(nil, &set)
+			l.capacity.known.CompareAndSwap(nil, capacityIn(config))
 		case !script.IsReply(err):
 			return err // the next push asks again
 		case !script.IsTransient(err):

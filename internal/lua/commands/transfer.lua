@@ -98,13 +98,15 @@ local function keep_records(of_source, of_target)
   for i = 1, #of_source, 2 do
     redis.call('HDEL', KEYS[2], of_source[i])
   end
-  if #of_target > 0 then
-    redis.call('HSET', KEYS[2], unpack(of_target))
+  for i = 1, #of_target, 2 do
+    redis.call('HSET', KEYS[2], of_target[i], of_target[i + 1])
   end
   if #of_source > 0 then
     use(1)
     save_pointers({ first = 0, last = -1 })
-    redis.call('HSET', META, unpack(of_source))
+    for i = 1, #of_source, 2 do
+      redis.call('HSET', META, of_source[i], of_source[i + 1])
+    end
     expire_idle(from)
     use(2)
   end
