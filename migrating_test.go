@@ -109,17 +109,21 @@ func TestRepliesAreLostWhileASlotIsStuckInAMove(t *testing.T) {
 	var results ledger.Ledger
 	interrupted(t, server, list, func() {
 		inParallel := func(work func(worker int, open func() *ShardedList)) {
+			clients := make([]redis.UniversalClient, workers)
+			for worker := range clients {
+				clients[worker] = server.Client(t, through(proxy))
+				require.NoError(t, clients[worker].Ping(t.Context()).Err())
+			}
+			proxy.Set(redistest.Faults{CutReply: 0.1, CutRequest: 0.1})
 			var group sync.WaitGroup
-			for worker := range workers {
-				rdb := server.Client(t, through(proxy))
-				require.NoError(t, rdb.Ping(t.Context()).Err())
+			for worker, rdb := range clients {
 				group.Go(func() {
 					work(worker, func() *ShardedList { return openList(t, rdb, list.Name(), WithCapacity(1<<16)) })
 				})
 			}
 			group.Wait()
+			proxy.Set(redistest.Faults{})
 		}
-		proxy.Set(redistest.Faults{CutReply: 0.1, CutRequest: 0.1})
 		inParallel(func(worker int, open func() *ShardedList) {
 			producer := open()
 			for i := range each {
@@ -158,7 +162,6 @@ func TestRepliesAreLostWhileASlotIsStuckInAMove(t *testing.T) {
 			}
 		})
 		assert.Greater(t, proxy.Strikes(), int64(100))
-		proxy.Set(redistest.Faults{})
 	})
 	total := workers * each * many
 	assert.Equal(t, ledger.Tally{Pushed: total, Popped: total}, results.Tally())
