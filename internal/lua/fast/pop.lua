@@ -1,47 +1,90 @@
--- Pops elements from a shard that has more, as most pops do. It runs before the helpers are defined, since defining functions
--- alone takes longer than such a pop. It leaves all other cases, meta of a wrong type among them, to commands/pop.lua, with
--- nothing changed.
+-- Pops elements from a shard that has more, pops all that a list of one shard has, or finds a list empty: as most pops do. It
+-- runs before the helpers are defined, since defining functions alone takes longer than such a pop. It leaves all other cases,
+-- meta of a wrong type among them, to commands/pop.lua, with nothing changed.
 --
--- KEYS and ARGV are those of commands/pop.lua. If the session has no record here, the record may be away or in meta:
--- commands/pop.lua finds out.
---
--- It reads the pointers and the dedup record by itself: shared/list.lua and shared/session.lua document their formats.
+-- KEYS and ARGV are those of commands/pop.lua. It reads and writes the pointers, the dedup record and the bell by itself:
+-- shared/list.lua, shared/session.lua and shared/wake.lua document them.
 
 local COUNT = tonumber(ARGV[5])
-if COUNT > 0 and COUNT < 2000 and ARGV[6] ~= 'woken' and string.byte(ARGV[1]) ~= 64 then -- not '@'
-  local call, pcall = redis.call, redis.pcall
-  local record = ARGV[2] ~= '' and string.sub(KEYS[1], 1, -5) .. 'op:' .. ARGV[1]
-  local m = pcall('HMGET', KEYS[1], 'layout', 'first', 'last', 'stale', 'expires')
+if COUNT > 0 and COUNT < 2000 and string.byte(ARGV[1]) ~= 64 then -- not '@'; Lua's stack has room for that many values
+  local call, pcall, meta, prefix = redis.call, redis.pcall, KEYS[1], string.sub(KEYS[1], 1, -5)
+  local record = ARGV[2] ~= '' and prefix .. 'op:' .. ARGV[1]
+  local m = pcall('HMGET', meta, 'layout', 'first', 'last', 'cap', 'stale', 'expires', 'records')
   local first, last = tonumber(m[2]), tonumber(m[3])
-  local plain = m[1] and string.sub(m[1], 1, 1) == '2' and first and last and not m[4] and not m[5] and first <= last
-  if plain and record then
+  local shards = m[1] and string.sub(m[1], 1, 1) == '2' and first and last and string.sub(m[1], 2)
+  local simple = not m.err and not m[5] and not m[6] and not m[7] and (not m[1] or shards and shards ~= '')
+  if simple and record then
     local before = pcall('GET', record)
-    plain = type(before) == 'string' and tonumber(string.match(before, '^%d+')) < tonumber(ARGV[2])
+    if before then
+      simple = type(before) == 'string' and tonumber(string.match(before, '^%d+')) < tonumber(ARGV[2])
+    else
+      simple = type(pcall('EXISTS', meta, record)) == 'number' -- it is not on another node
+    end
   end
-  local left = ARGV[4] == 'L'
-  local near = plain and string.sub(m[1], 2) .. (left and first or last)
-  if plain and call('LLEN', near) > COUNT then
-    if COUNT == 1 then
-      local value = call(left and 'LPOP' or 'RPOP', near)
-      if record then
-        call('SET', record, ARGV[2] .. ':=' .. value, 'PX', ARGV[3])
-      end
-      return { 0, { value } }
+  local left, elements, how, bell = ARGV[4] == 'L', shards and first <= last, ARGV[6], prefix .. 'bell'
+  if simple and how ~= 'no' then
+    simple = type(pcall('EXISTS', meta, bell)) == 'number' and type(pcall('LLEN', bell)) == 'number'
+    if how == 'woken' and ARGV[7] ~= '' then
+      simple = simple and pcall('EXISTS', ARGV[7]) == 0
     end
-    local popped = record and record .. ':popped'
-    local before = popped and pcall('LLEN', popped)
-    if not popped or type(before) == 'number' and before > 0 then
-      local values = call(left and 'LPOP' or 'RPOP', near, COUNT)
-      if record then
-        local piece = 1 + math.floor(16384 / (#values[1] + 1)) -- see PIECE in shared/values.lua
-        for i = 1, COUNT, piece do
-          call('RPUSH', popped, unpack(values, i, math.min(COUNT, i + piece - 1)))
+  end
+  local popped = record and COUNT > 1 and record .. ':popped'
+  if simple and popped then
+    simple = type(pcall('EXISTS', meta, popped)) == 'number' and type(pcall('LLEN', popped)) == 'number'
+  end
+
+  local values
+  if simple and elements and m[4] then
+    local near = shards .. (left and first or last)
+    local size = call('LLEN', near)
+    local rest = size - COUNT
+    if size > 0 and (rest > 0 or first == last and (rest == 0 or how == 'no' or how == 'woken')) then
+      values = call(left and 'LPOP' or 'RPOP', near, COUNT)
+      if rest > 0 and how == 'woken' then
+        if call('RPUSH', bell, '1') > 1 then
+          call('LPOP', bell)
         end
-        call('LTRIM', popped, -COUNT, -1)
-        call('PEXPIRE', popped, ARGV[3])
-        call('SET', record, ARGV[2] .. ':@', 'PX', ARGV[3])
+        call('PEXPIRE', bell, 30000)
+      elseif rest <= 0 and how == 'woken' then
+        call('DEL', bell)
+        call('HSET', meta, 'first', 0, 'last', -1, 'armed', 1)
+        call('PEXPIRE', meta, 30000)
+      elseif rest <= 0 then
+        call('DEL', meta)
       end
-      return { 0, values }
     end
+  elseif simple and record and not elements then
+    local plain = KEYS.plain and KEYS.plain[1]
+    if pcall('EXISTS', meta, plain or meta) == (shards and 1 or 0) * (plain and 1 or 2) then
+      values = {}
+      if how == 'no' then
+        call('PEXPIRE', record, ARGV[3]) -- OOM allows this, and then what follows
+      else
+        shards = shards or prefix .. '#' .. string.sub(ARGV[1], -12) .. '.' .. ARGV[2] .. ':' -- see shared/identity.lua
+        call('DEL', bell)
+        call('HSET', meta, 'layout', '2' .. shards, 'first', first or 0, 'last', last or -1, 'armed', 1)
+        call('PEXPIRE', meta, 30000)
+      end
+    end
+  end
+
+  local count = values and #values
+  if count and record then
+    local result = ':'
+    if count == 1 then
+      result = ':=' .. values[1]
+    elseif count > 1 then
+      result = ':@'
+      local piece = 1 + math.floor(16384 / (#values[1] + 1)) -- see PIECE in shared/values.lua
+      for i = 1, count, piece do
+        call('RPUSH', popped, unpack(values, i, math.min(count, i + piece - 1)))
+      end
+      call('LTRIM', popped, -count, -1)
+      call('PEXPIRE', popped, ARGV[3])
+    end
+    call('SET', record, ARGV[2] .. result, 'PX', ARGV[3])
+  end
+  if count then
+    return count > 0 and { 0, values } or { 0 }
   end
 end

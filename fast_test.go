@@ -1,0 +1,191 @@
+package shardedlist
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/lua"
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+// A fast path does what the command behind it does: replies and keys are the same after every step of a random sequence. The
+// fast paths take many of the steps.
+func TestFastPathsDoAsTheirCommands(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			rdb := redistest.Start(t, kind).Client(t)
+			const seeds, steps = 12, 150
+			behind := 0
+			for seed := range uint64(seeds) {
+				twins := fastTwins{rdb: rdb, rng: rand.New(rand.NewPCG(seed, 0)), seed: seed, hooked: seed%2 == 0}
+				behind += twins.compare(t, steps)
+			}
+			assert.Less(t, behind, seeds*steps*2/3, "steps that the fast paths left to their commands")
+		})
+	}
+}
+
+// fastTwins are two lists, of which one is used by scripts without their fast paths.
+type fastTwins struct {
+	rdb    redis.UniversalClient
+	rng    *rand.Rand
+	seed   uint64
+	hooked bool // a plain key is given to the scripts
+	number int  // of the last operation
+	sent   []fastStep
+}
+
+type fastStep struct {
+	command string
+	args    []string
+}
+
+// compare returns how many steps the fast paths left to their commands.
+func (f *fastTwins) compare(t *testing.T, steps int) int {
+	fast, slow := fmt.Sprintf("%d:fast", f.seed), fmt.Sprintf("%d:slow", f.seed)
+	for i := range steps {
+		step := f.next()
+		was, is := f.run(t, slow, step), f.run(t, fast, step)
+		require.Equal(t, was, is, "seed %d, step %d: %v", f.seed, i, step)
+		require.Equal(t, f.keys(t, slow), f.keys(t, fast), "seed %d, step %d: %v", f.seed, i, step)
+	}
+	behind, err := f.rdb.Get(t.Context(), "behind:"+fast).Int()
+	require.NoError(t, err)
+	return behind
+}
+
+// next draws a step. Now and then it is one that has been done.
+func (f *fastTwins) next() fastStep {
+	if len(f.sent) > 0 && f.rng.IntN(12) == 0 {
+		return f.sent[len(f.sent)-1-f.rng.IntN(min(3, len(f.sent)))]
+	}
+	pick := func(from ...string) string { return from[f.rng.IntN(len(from))] }
+	f.number++
+	stream := pick("0123456789abcdef01234567", "00000000000000000000ffff") // that of pushes, and that of pops
+	number := strconv.Itoa(f.number)
+	switch f.rng.IntN(40) {
+	case 0:
+		number = ""
+	case 1:
+		if f.seed%3 != 0 {
+			break // it leaves a record in meta
+		}
+		stream = "@0123456789abcdef01234567"
+	case 2:
+		return fastStep{pick("set plain", "rpush plain", "del plain", "del plain", "del plain", "rpush bell", "rpush woken", "del woken", "persist"), nil}
+	case 3:
+		return fastStep{"ltrim", []string{stream, number, "60000", pick("0", "1", "-2"), pick("-1", "-3", "2")}}
+	case 4:
+		return fastStep{"expire", []string{stream, number, "60000", pick("in", "never"), "600000", "", "1000"}}
+	}
+	var step fastStep
+	if f.rng.IntN(2) == 0 {
+		step = fastStep{"push", []string{stream, number, "60000", pick("L", "R"), pick("3", "3", "3", "4", "")}}
+		for i := range 1 + f.rng.IntN(2)*f.rng.IntN(5) {
+			step.args = append(step.args, fmt.Sprintf("%d.%d", f.number, i)+strings.Repeat("x", f.rng.IntN(50)/49*20000))
+		}
+	} else {
+		how := pick("no", "no", "no", "first", "again", "woken")
+		step = fastStep{"pop", []string{stream, number, "60000", pick("L", "R"), pick("1", "1", "1", "2", "5", "0"), how}}
+		if how == "woken" {
+			step.args = append(step.args, pick("", "woken"))
+		}
+	}
+	f.sent = append(f.sent, step)
+	return step
+}
+
+// run runs a step on one of the lists and returns its reply.
+func (f *fastTwins) run(t *testing.T, name string, step fastStep) string {
+	t.Helper()
+	plain, prefix := name, "{"+name+"}:"
+	ctx := t.Context()
+	switch step.command {
+	case "set plain":
+		return f.text(f.rdb.Do(ctx, "SET", plain, "x"))
+	case "rpush plain":
+		return f.text(f.rdb.Do(ctx, "RPUSH", plain, "x"))
+	case "del plain":
+		return f.text(f.rdb.Do(ctx, "DEL", plain))
+	case "rpush bell":
+		return f.text(f.rdb.Do(ctx, "RPUSH", prefix+"bell", "1"))
+	case "rpush woken":
+		return f.text(f.rdb.Do(ctx, "RPUSH", prefix+"woken", "1"))
+	case "del woken":
+		return f.text(f.rdb.Do(ctx, "DEL", prefix+"woken"))
+	case "persist":
+		return f.text(f.rdb.Do(ctx, "PERSIST", prefix+"meta"))
+	}
+	var args []any
+	if f.hooked {
+		args = append(args, plain)
+	}
+	for i, arg := range step.args {
+		if step.command == "pop" && i == 6 && arg != "" {
+			arg = prefix + arg
+		}
+		args = append(args, arg)
+	}
+	reply := f.text(f.rdb.Eval(ctx, f.source(t, name, step.command), []string{prefix + "meta"}, args...))
+	return strings.ReplaceAll(reply, name, "NAME")
+}
+
+func (f *fastTwins) text(reply *redis.Cmd) string { return fmt.Sprint(reply.Val(), reply.Err()) }
+
+// source returns the text of a command. That for the fast list counts how often the fast path leaves the work to what is behind
+// it, that for the slow one has no fast path.
+func (f *fastTwins) source(t *testing.T, name, command string) string {
+	t.Helper()
+	source, front := lua.Source(command), ""
+	if f.hooked {
+		front = lua.Beside()
+	}
+	fast, err := os.ReadFile("internal/lua/fast/" + command + ".lua")
+	if err != nil || !strings.HasSuffix(name, "fast") {
+		return front + strings.TrimPrefix(source, string(fast))
+	}
+	behind, found := strings.CutPrefix(source, string(fast))
+	require.True(t, found)
+	return front + string(fast) + "redis.call('INCR', 'behind:' .. string.match(KEYS[1], '{(.*)}'))\n" + behind
+}
+
+var inIdentity = regexp.MustCompile(`\.\d{10,}:`) // the server's time, for an operation without a number
+
+// keys returns what all keys of a list hold, and whether they expire.
+func (f *fastTwins) keys(t *testing.T, name string) map[string]string {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	keys, err := f.rdb.Keys(ctx, "*"+name+"*").Result()
+	require.NoError(t, err)
+	all := map[string]string{}
+	node := f.rdb.(*redis.Client)
+	for _, key := range keys {
+		if strings.HasPrefix(key, "behind:") {
+			continue
+		}
+		ttl, err := f.rdb.PTTL(ctx, key).Result()
+		require.NoError(t, err)
+		value := fmt.Sprint(read(t, node, key), " expires in tens of seconds: ", (ttl.Milliseconds()+5000)/10000)
+		value = f.forget(strings.ReplaceAll(value, name, "NAME"))
+		all[f.forget(strings.ReplaceAll(key, name, "NAME"))] = value
+	}
+	return all
+}
+
+// forget removes what depends on the time.
+func (f *fastTwins) forget(text string) string {
+	text = inIdentity.ReplaceAllString(text, ".TIME:")
+	return regexp.MustCompile(`\b1[5-9]\d{11}\b`).ReplaceAllString(text, "TIME")
+}
