@@ -1,6 +1,7 @@
 package shardedlist
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -92,25 +93,28 @@ func TestCheckNamesEveryBreach(t *testing.T) {
 			rdb.Expire(t.Context(), list.keys().Meta, 1e11)
 		},
 		"a list with elements is armed": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
-			rdb.HSet(t.Context(), list.keys().Meta, "armed", 1)
+			list.setPointer(t.Context(), isArmed, "1")
 		},
 		"meta has the capacity 0": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
-			rdb.HSet(t.Context(), list.keys().Meta, "cap", 0)
+			list.setPointer(t.Context(), capacity, "0")
 		},
 		"has no pointers": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
-			rdb.HDel(t.Context(), list.keys().Meta, "first")
+			list.setPointer(t.Context(), firstID, "")
 		},
 		"first 7 is beyond last 3": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
-			rdb.HSet(t.Context(), list.keys().Meta, "first", 7)
+			list.setPointer(t.Context(), firstID, "7")
 		},
 		"shard 1 expires, the list does not": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
 			rdb.Expire(t.Context(), list.shard(t.Context(), 1), time.Hour)
+		},
+		"meta has fields that its layout does not announce": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
+			rdb.HSet(t.Context(), list.keys().Meta, "expires", 1e15)
 		},
 		"the shards are to expire, the list is not": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
 			rdb.HSet(t.Context(), list.keys().Meta, "ttl", 1)
 		},
 		"the meta of an empty list never expires": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
-			rdb.HSet(t.Context(), list.keys().Meta, "first", 4)
+			list.setPointer(t.Context(), firstID, "4")
 		},
 	}
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
@@ -145,7 +149,7 @@ func TestAnOverfullShardIsAnError(t *testing.T) {
 		}
 		assert.Equal(t, []string{"a", "b", "c", "d"}, content(t, list))
 
-		require.NoError(t, rdb.HDel(t.Context(), list.keys().Meta, "cap").Err())
+		list.setPointer(t.Context(), capacity, "")
 		_, err = list.RPush(t.Context(), "e")
 		assert.ErrorIs(t, err, ErrBroken)
 	})
@@ -156,19 +160,19 @@ func TestAMetaThatIsBrokenIsAnError(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
-		for _, field := range []string{"first", "last", "cap"} {
-			list, err := New(rdb, uniqueName(t)+field, WithCapacity(2))
+		for _, field := range []int{firstID, lastID, capacity, isArmed} {
+			list, err := New(rdb, uniqueName(t)+strconv.Itoa(field), WithCapacity(2))
 			require.NoError(t, err)
 			_, err = list.RPush(t.Context(), "a", "b", "c")
 			require.NoError(t, err)
-			require.NoError(t, rdb.HDel(t.Context(), list.keys().Meta, field).Err())
+			list.setPointer(t.Context(), field, "")
 			for name, call := range map[string]func() error{
 				"lindex": func() error { _, err := list.LIndex(t.Context(), 0); return err },
 				"lrange": func() error { _, err := list.LRange(t.Context(), 0, 0); return err },
 				"rpush":  func() error { _, err := list.RPush(t.Context(), "d"); return err },
 				"lpop":   func() error { _, err := list.LPop(t.Context()); return err },
 			} {
-				assert.ErrorIs(t, call(), ErrBroken, "%s without %s", name, field)
+				assert.ErrorIs(t, call(), ErrBroken, "%s without word %d", name, field)
 			}
 		}
 	})

@@ -741,7 +741,8 @@ func TestCheckNamesEveryBreachOfAnExpiry(t *testing.T) {
 			rdb.HSet(ctx, list.keys().Meta, "walk", 1)
 		},
 		"an empty list is to expire": func(ctx context.Context, rdb redis.UniversalClient, list *ShardedList) {
-			rdb.HSet(ctx, list.keys().Meta, "first", 4, "last", 3)
+			list.setPointer(ctx, firstID, "4")
+			list.setPointer(ctx, lastID, "3")
 		},
 	}
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {

@@ -3,6 +3,7 @@ package shardedlist
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -25,11 +26,40 @@ func (l *ShardedList) left() *blocking.Queue      { return l.slot().Waiters(layo
 
 // shard is the key of a shard, which meta names.
 func (l *ShardedList) shard(ctx context.Context, id int64) string {
-	prefix := l.keys().Prefix
-	if layout := l.rdb().HGet(ctx, l.keys().Meta, "layout").Val(); layout != "1" {
-		prefix = layout[1:]
+	return shardPrefix(l.rdb().HGet(ctx, l.keys().Meta, "layout").Val(), l.keys().Prefix) + strconv.FormatInt(id, 10)
+}
+
+// shardPrefix returns the prefix of the shards' keys that a field layout names, or else that of layout 1.
+func shardPrefix(layout, former string) string {
+	if words := strings.SplitN(layout, " ", 6); len(words) == 6 && words[5] != "" {
+		return words[5]
 	}
-	return prefix + strconv.FormatInt(id, 10)
+	return former
+}
+
+// Words of the field layout, for pointer and setPointer.
+const (
+	_ = iota
+	firstID
+	lastID
+	capacity
+	isArmed
+)
+
+// pointer returns a word of the field layout.
+func (l *ShardedList) pointer(ctx context.Context, word int) string {
+	words := strings.SplitN(l.rdb().HGet(ctx, l.keys().Meta, "layout").Val(), " ", 6)
+	if len(words) < 6 {
+		return ""
+	}
+	return words[word]
+}
+
+// setPointer replaces a word of the field layout.
+func (l *ShardedList) setPointer(ctx context.Context, word int, value string) {
+	words := strings.SplitN(l.rdb().HGet(ctx, l.keys().Meta, "layout").Val(), " ", 6)
+	words[word] = value
+	l.rdb().HSet(ctx, l.keys().Meta, "layout", strings.Join(words, " "))
 }
 
 // bare is an operation without the steps that follow its script. Its result is the script's reply.

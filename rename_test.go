@@ -357,11 +357,40 @@ func toFormerLayout(t testing.TB, list *ShardedList) {
 	for _, id := range []int64{lo, lo + 1, hi} {
 		require.NoError(t, rdb.RPush(ctx, fmt.Sprint(keys.Prefix, id), "stale").Err())
 	}
-	require.NoError(t, rdb.HSet(ctx, keys.Meta, "layout", 1, "lo", lo, "hi", hi).Err())
+	meta := []any{"layout", 1, "first", info.First, "last", info.Last, "cap", info.Capacity, "armed", 0, "lo", lo, "hi", hi}
+	require.NoError(t, rdb.HSet(ctx, keys.Meta, meta...).Err())
 }
 
-// A list of the former layout is used, renamed and replaced as any other. Its shards stay where they are.
-func TestAListOfTheFormerLayoutGoesOn(t *testing.T) {
+// A list of layout 2 is used as any other, and is one of the present layout from the next change of its pointers on.
+func TestAListOfLayout2GoesOn(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb, ctx := server.Client(t), t.Context()
+		for name, operate := range operations {
+			list := newList(t, rdb, WithCapacity(2))
+			_, err := list.RPush(ctx, "a", "b", "c", "d", "e", "f")
+			require.NoError(t, err)
+			info, err := list.Info(ctx)
+			require.NoError(t, err)
+			prefix, meta := strings.TrimSuffix(list.shard(ctx, 0), "0"), list.keys().Meta
+			former := []any{"layout", "2" + prefix, "first", info.First, "last", info.Last, "cap", info.Capacity, "armed", 0}
+			require.NoError(t, rdb.HSet(ctx, meta, former...).Err())
+			require.NoError(t, list.Check(ctx))
+			require.Len(t, content(t, list), 6)
+			require.NoError(t, operate(ctx, list), name)
+			_, err = list.LPush(ctx, "x", "y", "z")
+			require.NoError(t, err, name)
+			require.NoError(t, list.Check(ctx), name)
+			fields, err := rdb.HKeys(ctx, meta).Result()
+			require.NoError(t, err, name)
+			assert.NotContains(t, fields, "first", name)
+			assert.Regexp(t, "^3", rdb.HGet(ctx, meta, "layout").Val(), name)
+		}
+	})
+}
+
+// A list of layout 1 is used, renamed and replaced as any other. Its shards stay where they are.
+func TestAListOfLayout1GoesOn(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)

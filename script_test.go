@@ -238,7 +238,8 @@ func TestAnUnknownLayoutIsAnErrorThatChangesNothing(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		for name, meta := range map[string]map[string]any{
-			"newer":  {"layout": 3, "first": 0, "last": 0, "cap": 2},
+			"newer":  {"layout": "4 0 0 2 0 prefix"},
+			"longer": {"layout": "30 0 0 2 0 prefix"},
 			"older":  {"first": 0, "last": 0, "cap": 2},
 			"no one": {"field": "value"},
 		} {

@@ -114,8 +114,8 @@ func keysByNode(t testing.TB, list *ShardedList) map[*redis.Client][]string {
 			if !strings.HasSuffix(key, ":meta") {
 				continue
 			}
-			if layout, err := asking(t, node, "hget", key, "layout").Text(); err == nil && layout != "" { // it may be no hash
-				owner[layout[1:]] = key
+			if layout, err := asking(t, node, "hget", key, "layout").Text(); err == nil { // it may be no hash
+				owner[shardPrefix(layout, strings.TrimSuffix(key, "meta"))] = key
 			}
 		}
 	}

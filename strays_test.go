@@ -132,7 +132,9 @@ func TestDelStraysDeletesStraysOnly(t *testing.T) {
 		require.NoError(t, other.rdb().HSet(t.Context(), shards+"777", "a", "hash").Err())
 
 		scans.then = func() { // somebody restores meta, for a part of the shards
-			meta["last"] = "399"
+			words := strings.SplitN(meta["layout"], " ", 6)
+			words[lastID] = "399"
+			meta["layout"] = strings.Join(words, " ")
 			assert.NoError(t, other.rdb().HSet(t.Context(), other.keys().Meta, meta).Err())
 		}
 		deleted, err := list.DelStrays(t.Context())

@@ -38,6 +38,9 @@ func (sc *scenario) queue(ctx context.Context, nemesis func()) {
 	ends.check()
 	ends.judge(ledger)
 
+	if sc.fault.cancel {
+		sc.row.Faults += ledger.refused
+	}
 	sc.row.Operations += ledger.operations
 	sc.row.Elements += int64(tally.Popped)
 	sc.row.Doubled, sc.row.Disordered = int64(tally.Doubled+tally.Invented), int64(tally.Misplaced)

@@ -41,7 +41,7 @@ const limits = `
 - A server that is unreachable for thirty seconds after a pop gave up: the elements of the pop are lost. After a minute the dedup
   record of an operation has expired.
 - Clocks differ but do not jump. A server whose own clock jumps by a minute expires dedup records early. So may a replica that takes
-  over with a clock half a minute ahead of its master's.
+  over with a clock more than twenty seconds ahead of its master's.
 - A cut drops all packets between two sides; for a moment before that, only requests pass. Links that lose some packets, or that stay
   broken in one direction, are not tried.
 `
@@ -68,7 +68,8 @@ records every call with its start and end on the machine's monotonic clock.
   element, a few, or up to a thousand (seven where clients are killed). Each element must come out once, or be in the list at the end,
   and the elements of each producer must come out in order.
 - *Calls* are all calls of rounds, and those of queues that moved elements. *Elements* are those that came out of queues.
-- *Faults* are events such as a restart, broken connections, and in cancel the contexts with a deadline of up to 5 ms.
+- *Faults* are events such as a restart, broken connections, and in cancel the contexts with a deadline of up to 5 ms, or in queues the
+  pushes that have ended without a result because of one.
 - *Excused* are elements that a killed client was popping or that a transaction took whose outcome its caller did not learn, and
   operations that a failover undid.
 - *Longest wait* is the longest time for which a consumer was blocked while the list had the element that it then got; – is not

@@ -47,12 +47,13 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
 	rounds := flags.Int("rounds", 5, "`number` of measurements of each figure and version")
 	duration := flags.Duration("d", 2500*time.Millisecond, "duration of each measurement")
+	only := flags.String("sections", "", "`sections` to run, such as \"hook-1 wakeup\", instead of all")
 	path := flags.String("redis-server", "redis-server", "the server `program`")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() != 2 || *rounds < 1 {
-		return errors.New("usage: go run ./compare [-rounds 5] [-d 2.5s] [-redis-server redis-server] <before> <after>")
+		return errors.New("usage: go run ./compare [-rounds 5] [-d 2.5s] [-sections all] [-redis-server redis-server] <before> <after>")
 	}
 	dir, err := os.MkdirTemp("", "shardedlist-compare-")
 	if err != nil {
@@ -69,6 +70,9 @@ func run(ctx context.Context, args []string) error {
 	sections, err := output(ctx, programs[0], "-core", "list")
 	if err != nil {
 		return err
+	}
+	if *only != "" {
+		sections = *only
 	}
 	c := comparison{values: map[figure]*[2][]float64{}}
 	for round := range *rounds {

@@ -167,7 +167,8 @@ func TestCheckPrintsEachBreach(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	run(t, server, nil, "rpush", "l", "--capacity", "1", "a", "b", "c")
-	first, shards := server.HGet("{l}:meta", "first"), server.HGet("{l}:meta", "layout")[1:]
+	words := strings.SplitN(server.HGet("{l}:meta", "layout"), " ", 6)
+	first, shards := words[1], words[5]
 	server.Del(shards + first)
 	_, err := server.Push(shards+"99", "stray")
 	require.NoError(t, err)
@@ -200,7 +201,7 @@ func TestInterruptedBlockingPop(t *testing.T) {
 	server := miniredis.RunT(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := start(ctx, nil, "blpop", "l", "--redis", server.Addr())
-	eventually(t, func() bool { return server.HGet("{l}:meta", "armed") == "1" })
+	eventually(t, func() bool { return strings.Contains(server.HGet("{l}:meta", "layout"), " 0 1 {l}:") })
 	cancel()
 	assert.Equal(t, result{exitInterrupted, "", ""}, <-ended)
 }
@@ -209,7 +210,7 @@ func TestBlockingPopIsWoken(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	ended := start(t.Context(), nil, "brpop", "l", "60", "--redis", server.Addr())
-	eventually(t, func() bool { return server.HGet("{l}:meta", "armed") == "1" })
+	eventually(t, func() bool { return strings.Contains(server.HGet("{l}:meta", "layout"), " 0 1 {l}:") })
 	run(t, server, nil, "lpush", "l", "a")
 	assert.Equal(t, result{exitOK, "a\n", ""}, <-ended)
 }

@@ -32,7 +32,8 @@ type Pool struct {
 // New returns a session that is not pooled.
 func (p *Pool) New() *Session {
 	s := &Session{pool: p, life: cmp.Or(p.Life, RecordLife)}
-	s.lifeWord = s.life.Milliseconds()
+	life := s.life.Milliseconds()
+	s.renewWord, s.keepWord = life, -life
 	s.rename()
 	return s
 }

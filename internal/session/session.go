@@ -21,8 +21,10 @@ import (
 )
 
 const (
-	// RecordLife is how long the server keeps the dedup record of a session after its last operation.
+	// RecordLife is how long the server keeps the dedup record of a session after the last operation that renews it.
 	RecordLife = 60 * time.Second
+	// renewals is how often an operation renews the record within its life. Others leave its TTL as it is, which is faster.
+	renewals = 10
 	// ResolveFor is how long the library tries to resolve an unknown outcome in the background, well within the life of the
 	// record.
 	ResolveFor = RecordLife / 2
@@ -41,11 +43,14 @@ type Session struct {
 	id   string        // empty: operations are not recorded, and lost replies are go-redis's to deal with
 	life time.Duration // of the record
 
-	// The id, which is also part of the keys of lists that the operations create, and the life, as arguments of scripts.
-	idWord, lifeWord any
+	// Arguments of scripts: the id, which is also part of the keys of lists that the operations create; and the life of the record,
+	// for an operation that renews it and for others.
+	idWord, renewWord, keepWord any
 
 	number  int64     // of the operation in flight, or of the last one
 	expires time.Time // when the record of that operation may be gone, halved to be sure
+	renewed time.Time // when the operation began that renewed the record last
+	keeps   bool      // the operation does not renew it
 	op      Operation // it, until its outcome is known
 	unknown bool      // the outcome of that operation is not known
 	large   bool      // the server may hold a large result
@@ -57,7 +62,9 @@ func (s *Session) Begin() {
 		s.rename()
 	}
 	s.number++
-	s.expires = time.Now().Add(s.life / 2)
+	now := time.Now()
+	s.expires = now.Add(s.life / 2)
+	s.keeps = now.Sub(s.renewed) < s.life/renewals
 }
 
 // Expires returns the time after which the operation must not be retried, because the server may have dropped its record.
@@ -197,7 +204,7 @@ func (s *Session) moveRecord(ctx context.Context) bool {
 // rename gives the session an id under which no operation has been sent.
 func (s *Session) rename() {
 	id := s.pool.newID()
-	s.idWord = id
+	s.idWord, s.renewed, s.keeps = id, time.Time{}, false
 	if !s.pool.Disabled {
 		s.id = id
 	}
@@ -216,7 +223,10 @@ func (s *Session) address(op Operation) {
 		words[0], words[1], words[2] = s.idWord, "", ""
 		return
 	}
-	words[0], words[1], words[2] = s.idWord, s.number, s.lifeWord
+	words[0], words[1], words[2] = s.idWord, s.number, s.renewWord
+	if s.keeps {
+		words[2] = s.keepWord
+	}
 }
 
 // learn updates what is known of the outcome after an attempt.
@@ -225,6 +235,9 @@ func (s *Session) learn(reply any, err error) Outcome {
 	case script.IsDone(err):
 		s.unknown, s.op = false, Operation{}
 		s.large = s.large || isLarge(reply)
+		if !s.keeps {
+			s.renewed = s.expires.Add(-s.life / 2)
+		}
 		return Outcome{Status: Done, Reply: reply, Err: err}
 	case IsRecorded(err):
 		s.unknown = false

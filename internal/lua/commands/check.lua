@@ -28,6 +28,9 @@ elseif bell == 1 and redis.call('PTTL', BELL) < 0 then
 end
 
 local meta_ttl = redis.call('PTTL', META)
+if string.sub(redis.call('HGET', META, 'layout') or '', 1, 2) == LAYOUT .. ' ' and #redis.call('HGETALL', META) > 2 then
+  breach('meta has fields that its layout does not announce')
+end
 if is_empty(list) then
   if list.first ~= list.last + 1 then
     breach('first ', list.first, ' is beyond last ', list.last)

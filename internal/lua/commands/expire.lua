@@ -84,6 +84,8 @@ local function start()
   ttl, cursor = target, list.first
   redis.call('PERSIST', META)
   redis.call('HDEL', META, 'ttl')
+  list.more = true
+  save_list(list)
   if ttl then
     redis.call('HSET', META, 'ttl', ttl)
   end
@@ -128,6 +130,8 @@ may_set = may_set or not cursor
 if may_set and not continues then
   redis.call('HDEL', META, 'expires')
   if wanted < NEVER then
+    list.more = true
+    save_list(list)
     redis.call('HSET', META, 'expires', how == 'at' and ARGV[5] or string.format('%.0f', wanted))
   end
   if not cursor and not suits() then

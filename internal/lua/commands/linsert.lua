@@ -71,7 +71,7 @@ end
 if plan then
   claim_shard(list, stop, plan[1], not left, plan.ttl)
   list[left and 'first' or 'last'] = stop
-  save_pointers(list)
+  save_list(list)
 end
 sweep(list)
 save_result(length + 1)

@@ -156,7 +156,7 @@ local first = step > 0 and far or to - step
 local last = step > 0 and to - step or far
 if first ~= list.first or last ~= list.last then
   list.first, list.last = first, last
-  save_pointers(list)
+  save_list(list)
 end
 sweep(list)
 save_result(removed)

@@ -52,7 +52,7 @@ else
   end
   if first > list.first or last < list.last then
     list.first, list.last = first, last
-    save_pointers(list, 'stale', stale_text(list))
+    save_list(list)
   end
   sweep(list)
 end

@@ -19,7 +19,7 @@ end
 local done, failure = replay()
 if done then
   if RECORD == KEYS[1] then
-    redis.pcall('PEXPIRE', RECORD .. ':popped', ARGV[3]) -- if it is here
+    redis.pcall('PEXPIRE', RECORD .. ':popped', LIFE) -- if it is here
   end
   return done
 elseif failure and string.find(failure.err, 'FENCED', 1, true) then

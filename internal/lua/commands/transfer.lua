@@ -103,7 +103,9 @@ local function keep_records(of_source, of_target)
   end
   if #of_source > 0 then
     use(1)
-    save_pointers({ first = 0, last = -1 })
+    local list = no_list()
+    list.records = true
+    save_list(list)
     for i = 1, #of_source, 2 do
       redis.call('HSET', META, of_source[i], of_source[i + 1])
     end
@@ -121,11 +123,8 @@ local function rename()
     from.stale = from.stale or {}
     table.insert(from.stale, range)
   end
-  if from.stale then
-    save_pointers(from, 'stale', stale_text(from))
-  else
-    save_pointers(from)
-  end
+  from.records = to.records
+  save_list(from)
   to = from
 end
 
@@ -148,10 +147,8 @@ local function copy()
   end
   to.last = from.last + shift
   redis.call('HDEL', META, 'expires', 'ttl', 'walk')
-  save_pointers(to, 'cap', from.cap, 'armed', 0)
-  if to.stale then
-    redis.call('HSET', META, 'stale', stale_text(to))
-  end
+  to.cap, to.armed, to.more = from.cap, false, expiry[1] or expiry[2] or expiry[3]
+  save_list(to)
   for i, field in ipairs({ 'expires', 'ttl', 'walk' }) do
     if expiry[i] then
       redis.call('HSET', META, field, field == 'walk' and expiry[i] + shift or expiry[i])

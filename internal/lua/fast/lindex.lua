@@ -8,10 +8,10 @@
 
 do
   local call = redis.call
-  local m = call('HMGET', KEYS[1], 'layout', 'first', 'last', 'cap', 'expires')
-  local first, last, cap = tonumber(m[2]), tonumber(m[3]), tonumber(m[4])
-  if m[1] and string.sub(m[1], 1, 1) == '2' and first and last and cap and cap > 0 and not m[5] and first <= last then
-    local shards = string.sub(m[1], 2)
+  local layout = call('HGET', KEYS[1], 'layout')
+  local first, last, cap, shards = string.match(layout or '', '^3 (%-?%d+) (%-?%d+) (%d+) [01] (.+)$')
+  first, last, cap = tonumber(first), tonumber(last), tonumber(cap)
+  if shards and cap > 0 and first <= last then
     local index = tonumber(ARGV[1])
     local right = index < 0
     local near, step = right and last or first, right and -1 or 1

@@ -8,13 +8,20 @@
 local COUNT = tonumber(ARGV[5])
 if COUNT > 0 and COUNT < 2000 and string.byte(ARGV[1]) ~= 64 then -- not '@'; Lua's stack has room for that many values
   local call, pcall, meta, prefix = redis.call, redis.pcall, KEYS[1], string.sub(KEYS[1], 1, -5)
+  local life, keeps = ARGV[3], false
   local record = ARGV[2] ~= '' and prefix .. 'op:' .. ARGV[1]
-  local m = pcall('HMGET', meta, 'layout', 'first', 'last', 'cap', 'stale', 'expires', 'records')
-  local first, last = tonumber(m[2]), tonumber(m[3])
-  local shards = m[1] and string.sub(m[1], 1, 1) == '2' and first and last and string.sub(m[1], 2)
-  local simple = not m.err and not m[5] and not m[6] and not m[7] and (not m[1] or shards and shards ~= '')
+  local first, last, cap, shards
+  local layout = pcall('HGET', meta, 'layout')
+  if type(layout) == 'string' then
+    first, last, cap, shards = string.match(layout, '^3 (%-?%d+) (%-?%d+) (%d+) [01] (.+)$')
+    first, last = tonumber(first), tonumber(last)
+  end
+  local simple = shards or not layout
   if simple and record then
     local before = pcall('GET', record)
+    if string.byte(life) == 45 then -- '-'
+      life, keeps = string.sub(life, 2), before
+    end
     if before then
       simple = type(before) == 'string' and tonumber(string.match(before, '^%d+')) < tonumber(ARGV[2])
     else
@@ -34,7 +41,7 @@ if COUNT > 0 and COUNT < 2000 and string.byte(ARGV[1]) ~= 64 then -- not '@'; Lu
   end
 
   local values
-  if simple and elements and m[4] then
+  if simple and elements and cap ~= '0' then
     local near = shards .. (left and first or last)
     local size = call('LLEN', near)
     local rest = size - COUNT
@@ -47,7 +54,7 @@ if COUNT > 0 and COUNT < 2000 and string.byte(ARGV[1]) ~= 64 then -- not '@'; Lu
         call('PEXPIRE', bell, 30000)
       elseif rest <= 0 and how == 'woken' then
         call('DEL', bell)
-        call('HSET', meta, 'first', 0, 'last', -1, 'armed', 1)
+        call('HSET', meta, 'layout', '3 0 -1 ' .. cap .. ' 1 ' .. shards)
         call('PEXPIRE', meta, 30000)
       elseif rest <= 0 then
         call('DEL', meta)
@@ -58,11 +65,11 @@ if COUNT > 0 and COUNT < 2000 and string.byte(ARGV[1]) ~= 64 then -- not '@'; Lu
     if pcall('EXISTS', meta, plain or meta) == (shards and 1 or 0) * (plain and 1 or 2) then
       values = {}
       if how == 'no' then
-        call('PEXPIRE', record, ARGV[3]) -- OOM allows this, and then what follows
+        call('PEXPIRE', record, life) -- OOM allows this, and then what follows
       else
         shards = shards or prefix .. '#' .. string.sub(ARGV[1], -12) .. '.' .. ARGV[2] .. ':' -- see shared/identity.lua
         call('DEL', bell)
-        call('HSET', meta, 'layout', '2' .. shards, 'first', first or 0, 'last', last or -1, 'armed', 1)
+        call('HSET', meta, 'layout', '3 ' .. (first or 0) .. ' ' .. (last or -1) .. ' ' .. (cap or 0) .. ' 1 ' .. shards)
         call('PEXPIRE', meta, 30000)
       end
     end
@@ -80,9 +87,13 @@ if COUNT > 0 and COUNT < 2000 and string.byte(ARGV[1]) ~= 64 then -- not '@'; Lu
         call('RPUSH', popped, unpack(values, i, math.min(count, i + piece - 1)))
       end
       call('LTRIM', popped, -count, -1)
-      call('PEXPIRE', popped, ARGV[3])
+      call('PEXPIRE', popped, life)
     end
-    call('SET', record, ARGV[2] .. result, 'PX', ARGV[3])
+    if keeps then
+      call('SET', record, ARGV[2] .. result, 'KEEPTTL')
+    else
+      call('SET', record, ARGV[2] .. result, 'PX', life)
+    end
   end
   if count then
     return count > 0 and { 0, values } or { 0 }

@@ -7,13 +7,20 @@
 
 if #ARGV > 5 and #ARGV < 2000 and string.byte(ARGV[1]) ~= 64 then -- not '@'; Lua's stack has room for that many values
   local call, pcall, meta, prefix, count = redis.call, redis.pcall, KEYS[1], string.sub(KEYS[1], 1, -5), #ARGV - 5
+  local life, keeps = ARGV[3], false
   local record = ARGV[2] ~= '' and prefix .. 'op:' .. ARGV[1]
-  local m = pcall('HMGET', meta, 'layout', 'first', 'last', 'cap', 'stale', 'expires', 'armed')
-  local first, last, cap = tonumber(m[2]), tonumber(m[3]), tonumber(m[4])
-  local shards = m[1] and string.sub(m[1], 1, 1) == '2' and first and last and string.sub(m[1], 2)
-  local simple = not m.err and not m[5] and not m[6] and (not m[1] or shards and shards ~= '')
+  local first, last, cap, armed, shards
+  local layout = pcall('HGET', meta, 'layout')
+  if type(layout) == 'string' then
+    first, last, cap, armed, shards = string.match(layout, '^3 (%-?%d+) (%-?%d+) (%d+) ([01]) (.+)$')
+    first, last, cap, armed = tonumber(first), tonumber(last), tonumber(cap), armed == '1'
+  end
+  local simple = shards or not layout
   if simple and record then
     local before = pcall('GET', record)
+    if string.byte(life) == 45 then -- '-'
+      life, keeps = string.sub(life, 2), before
+    end
     if before then
       simple = type(before) == 'string' and tonumber(string.match(before, '^%d+')) < tonumber(ARGV[2])
     else
@@ -21,7 +28,7 @@ if #ARGV > 5 and #ARGV < 2000 and string.byte(ARGV[1]) ~= 64 then -- not '@'; Lu
     end
   end
   local left, elements = ARGV[4] == 'L', shards and first <= last
-  if simple and elements and cap then
+  if simple and elements and cap > 0 then
     local length = 0
     if first < last then
       length = call('LLEN', shards .. (left and last or first))
@@ -39,14 +46,16 @@ if #ARGV > 5 and #ARGV < 2000 and string.byte(ARGV[1]) ~= 64 then -- not '@'; Lu
         call(left and 'LPOP' or 'RPOP', near)
       elseif size > 0 then
         length = length + size
-        if record then
-          call('SET', record, ARGV[2] .. ':' .. length, 'PX', ARGV[3])
+        if keeps then
+          call('SET', record, ARGV[2] .. ':' .. length, 'KEEPTTL')
+        elseif record then
+          call('SET', record, ARGV[2] .. ':' .. length, 'PX', life)
         end
         return length
       end
     end
   elseif simple and record and not elements and count <= (tonumber(ARGV[5]) or 0) and #ARGV[6] * count < 16384 then
-    local armed, plain, bell = m[7] == '1', KEYS.plain and KEYS.plain[1], prefix .. 'bell'
+    local plain, bell = KEYS.plain and KEYS.plain[1], prefix .. 'bell'
     local id = shards and (left and first - 1 or last + 1) or left and -1 or 0
     simple = pcall('EXISTS', meta, plain or meta) == (shards and 1 or 0) * (plain and 1 or 2)
     if simple and armed then
@@ -58,7 +67,7 @@ if #ARGV > 5 and #ARGV < 2000 and string.byte(ARGV[1]) ~= 64 then -- not '@'; Lu
     if simple then
       local known = shards
       shards = shards or prefix .. '#' .. string.sub(ARGV[1], -12) .. '.' .. ARGV[2] .. ':' -- see shared/identity.lua
-      call('HSET', meta, 'layout', '2' .. shards, 'first', id, 'last', id, 'cap', ARGV[5], 'armed', 0)
+      call('HSET', meta, 'layout', '3 ' .. id .. ' ' .. id .. ' ' .. ARGV[5] .. ' 0 ' .. shards)
       call(left and 'LPUSH' or 'RPUSH', shards .. id, unpack(ARGV, 6))
       if known then
         call('PERSIST', meta)
@@ -69,7 +78,7 @@ if #ARGV > 5 and #ARGV < 2000 and string.byte(ARGV[1]) ~= 64 then -- not '@'; Lu
         end
         call('PEXPIRE', bell, 30000)
       end
-      call('SET', record, ARGV[2] .. ':' .. count, 'PX', ARGV[3])
+      call('SET', record, ARGV[2] .. ':' .. count, 'PX', life)
       return count
     end
   end

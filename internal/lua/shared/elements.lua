@@ -64,7 +64,7 @@ local function save_elements(head, shards, total)
       push_values('RPUSH', POPPED, shard, 1, #shard)
     end
     redis.call('LTRIM', POPPED, -total, -1)
-    redis.call('PEXPIRE', POPPED, ARGV[3])
+    redis.call('PEXPIRE', POPPED, LIFE)
     save_result(head .. '@')
   end
 end

@@ -8,7 +8,7 @@
 local function on_emptied(list, keep_meta)
   list.first = list.own and list.own.hi + 1 or 0
   list.last = list.first - 1
-  list.armed = false
+  list.armed, list.more = false, nil
   if not list.stale and not list.records and not keep_meta then
     redis.call('DEL', META)
     list.old_records = nil
@@ -17,7 +17,7 @@ local function on_emptied(list, keep_meta)
   end
   list.expires = nil
   if list.stale or list.records then
-    save_pointers(list)
+    save_list(list)
   end
   if list.records and not list.stale then
     expire_idle(list)

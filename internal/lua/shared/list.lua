@@ -1,11 +1,10 @@
 -- The keys of a list, its state, and the errors for shards that are not there. Every script on a list requires this file.
 --
 -- A list is a small hash, meta, and the shards that it points to. Meta has these fields:
---   layout       the version of this layout, and behind it the prefix of the shards' keys; scripts refuse a version that they
---                do not know
---   first, last  the ids of the end shards; an empty list has first = last + 1
---   cap          the number of elements in a full shard; fixed while the list has elements
---   armed        '1' if a consumer waits on the bell; set on an empty list only
+--   layout       the version of this layout, with a '+' behind it if there may be other fields; and, after spaces, the ids
+--                of the end shards, the capacity, '1' if a consumer waits on the bell or else '0', and the prefix of the
+--                shards' keys. The ids of an empty list are n and n-1. The capacity is the number of elements in a full shard,
+--                fixed while the list has elements. Only an empty list is armed. Scripts refuse a version that they do not know
 --   stale        the ranges of shards that DEL, LTRIM or RENAME left to unlink; live shards in them stay
 --   expires      the Unix time in milliseconds at which the list expires; such a list also has, or is about to have:
 --   ttl          the time at which each shard expires, well after the list
@@ -14,11 +13,14 @@
 --   op:@<id>     the dedup record of a session that keeps it here, see shared/session.lua; and with such records:
 --   records      the Unix time in milliseconds until which one of them may be needed: meta stays, even if the list is empty
 --
+-- Most lists have the first field only. A read of one field is the dearest part of a push, and one of seven would double it.
+--
 -- The prefix of the shards' keys is made once for each list that is created, and stays. So RENAME renames meta alone, and the
 -- keys of the shards keep the name under which the list was created.
 --
--- Layout 1 had shards at PREFIX, and one range of stale ones in the fields lo and hi. Such a meta is read, and written as one
--- of this layout; its shards stay where they are.
+-- Layouts 1 and 2 had fields for the ids (first, last), the capacity (cap) and the waiting consumer (armed), and behind the
+-- version nothing but the prefix. Layout 1 had shards at PREFIX, and one range of stale ones in the fields lo and hi. Such a
+-- meta is read, and written as one of this layout; its shards stay where they are.
 --
 -- Redis does not expire all keys of a list at the same moment. So the field expires alone decides whether the list has
 -- expired. The TTLs of the keys only free the memory of a list that nobody uses again. While the list lives, a shard has no
@@ -39,7 +41,7 @@
 local META = KEYS[1]
 local PREFIX = string.sub(META, 1, -5) -- without 'meta'
 local PLAIN = KEYS.plain and KEYS.plain[1]
-local LAYOUT = '2'
+local LAYOUT = '3'
 local IDLE_MS = 30000 -- the TTL of the keys of an empty list
 local RECORD_MS = nil -- how long the record that this script saves in the meta at KEYS[1] lives; shared/session.lua sets it
 
@@ -74,7 +76,7 @@ local function stale_text(list)
   return table.concat(words)
 end
 
--- queue_sweep adds ids to the shards to unlink. The caller writes the field stale.
+-- queue_sweep adds ids to the shards to unlink. The caller saves the list.
 local function queue_sweep(list, from, to)
   if not list.own then
     list.own = { lo = from, hi = to, shards = list.shards }
@@ -84,17 +86,34 @@ local function queue_sweep(list, from, to)
   list.own.lo, list.own.hi = math.min(list.own.lo, from), math.max(list.own.hi, to)
 end
 
--- detach turns the state into that of an empty list and queues all shards for a sweep. The caller writes it.
+-- detach turns the state into that of an empty list and queues all shards for a sweep. The caller saves it.
 local function detach(list)
   queue_sweep(list, list.first, list.last)
   list.first, list.last = list.own.hi + 1, list.own.hi
   list.expires = nil
 end
 
--- save_pointers writes the ids of the end shards, and further fields of meta with their values. Nothing else writes them, and
--- only open reads them, except for the scripts under fast/, which run before these functions are defined.
-local function save_pointers(list, ...)
-  redis.call('HSET', META, 'layout', LAYOUT .. (list.shards or ''), 'first', list.first, 'last', list.last, ...)
+-- save_list writes the state of the list, but not what only commands/expire.lua and commands/transfer.lua write: they set more,
+-- so that others look for it. Nothing else writes the field layout, and only open reads it, except for the scripts under fast/,
+-- which run before these functions are defined.
+local function save_list(list)
+  local more = list.stale or list.expires or list.records or list.old_records or list.more
+  local words = { list.first, list.last, list.cap, list.armed and 1 or 0, list.shards or '' }
+  local layout = LAYOUT .. (more and '+ ' or ' ') .. table.concat(words, ' ')
+  if list.stale then
+    redis.call('HSET', META, 'layout', layout, 'stale', stale_text(list))
+  else
+    redis.call('HSET', META, 'layout', layout)
+  end
+  if list.old_fields then
+    redis.call('HDEL', META, 'first', 'last', 'cap', 'armed', 'lo', 'hi')
+    list.old_fields = nil
+  end
+end
+
+-- no_list returns the state of a list that does not exist. identify names its shards.
+local function no_list()
+  return { first = 0, last = -1, cap = 0, armed = false, shards = false }
 end
 
 -- read_records finds out until when dedup records in meta are needed: by its field, and the record that this script is going to
@@ -122,10 +141,45 @@ local function empty_expired(list, how)
     return
   end
   if how ~= 'growing' then
-    redis.call('HDEL', META, 'cap')
+    redis.call('HDEL', META, 'expires')
   end
-  save_pointers(list, 'stale', stale_text(list))
-  redis.call('HDEL', META, 'cap', 'expires', 'ttl', 'walk')
+  list.more = nil
+  save_list(list)
+  redis.call('HDEL', META, 'expires', 'ttl', 'walk')
+end
+
+-- read_pointers returns the state that the field layout holds, or nil if it is broken, and whether there may be other fields.
+local function read_pointers(layout)
+  if string.sub(layout, 1, 1) == LAYOUT then
+    local more, first, last, cap, armed, shards = string.match(layout, '^.(%+?) (%-?%d+) (%-?%d+) (%d+) ([01]) (.*)$')
+    return more and {
+      first = tonumber(first), last = tonumber(last), cap = tonumber(cap), armed = armed == '1', shards = shards,
+    }, more == '+'
+  end
+  local m = redis.call('HMGET', META, 'first', 'last', 'cap', 'armed')
+  local first, last = tonumber(m[1]), tonumber(m[2])
+  local shards = layout == '1' and PREFIX or string.sub(layout, 2)
+  return first and last and {
+    first = first, last = last, cap = tonumber(m[3]) or 0, armed = m[4] == '1', shards = shards, old_fields = layout,
+  }, true
+end
+
+-- read_stale reads the ranges of stale shards.
+local function read_stale(list, text)
+  if list.old_fields == '1' then
+    local range = redis.call('HMGET', META, 'lo', 'hi')
+    if range[1] and range[2] then
+      queue_sweep(list, tonumber(range[1]), tonumber(range[2]))
+    end
+  end
+  while text and text ~= '' do
+    local lo, hi, length, rest = string.match(text, '^(%S+) (%S+) (%d+) (.*)$')
+    local range = { lo = tonumber(lo), hi = tonumber(hi), shards = string.sub(rest, 1, tonumber(length)) }
+    list.stale = list.stale or {}
+    table.insert(list.stale, range)
+    list.own = range.shards == list.shards and range or list.own
+    text = string.sub(rest, length + 1)
+  end
 end
 
 -- open reads meta. It returns the state of the list, or nil and the error to reply with. A list that does not exist or has
@@ -134,61 +188,48 @@ end
 -- writes, 'growing' for one that OOM must refuse, 'waiting' for a consumer that has begun to wait, to which a plain key of
 -- another type is no error any more, as in Redis; else nil.
 local function open(how)
-  local m = redis.call('HMGET', META, 'layout', 'first', 'last', 'cap', 'armed', 'stale', 'expires', 'records')
-  local first, last = tonumber(m[2]), tonumber(m[3])
-  local known = m[1] and (m[1] == '1' or string.sub(m[1], 1, 1) == LAYOUT)
-  if known and first and last then
-    local cap = tonumber(m[4]) or 0
-    if cap < 1 and first <= last then
-      return nil, redis.error_reply('BROKENLIST meta has the capacity ' .. cap)
+  local layout = redis.call('HGET', META, 'layout')
+  if not layout then
+    if redis.call('EXISTS', META) == 1 then
+      return nil, redis.error_reply('BADLAYOUT meta is a hash that belongs to no list')
     end
-    local list = { first = first, last = last, cap = cap, armed = m[5] == '1', shards = string.sub(m[1], 2) }
-    if list.shards == '' then -- as in a meta that was made to hold records
-      list.shards, list.only_records = false, true
-    end
-    read_records(list, m[8])
-    if m[1] == '1' then
-      list.shards = PREFIX
-      local range = redis.call('HMGET', META, 'lo', 'hi')
-      if range[1] and range[2] then
-        queue_sweep(list, tonumber(range[1]), tonumber(range[2]))
-      end
-    end
-    local stale = m[6] or ''
-    while stale ~= '' do
-      local lo, hi, length, rest = string.match(stale, '^(%S+) (%S+) (%d+) (.*)$')
-      local range = { lo = tonumber(lo), hi = tonumber(hi), shards = string.sub(rest, 1, tonumber(length)) }
-      list.stale = list.stale or {}
-      table.insert(list.stale, range)
-      list.own = range.shards == list.shards and range or list.own
-      stale = string.sub(rest, length + 1)
-    end
-    if m[7] then
-      list.expires, list.now = tonumber(m[7]), clock()
-      if list.now > list.expires then
-        empty_expired(list, how)
-      end
-    end
-    local problem = PLAIN and list.first > list.last and plain_problem(how)
+    local problem = PLAIN and plain_problem(how)
     if problem then
       return nil, problem
     end
-    return list
+    return no_list()
   end
-  if known then
-    return nil, redis.error_reply('BROKENLIST meta has no pointers')
-  end
-  if m[1] then
+  local version = string.sub(layout, 1, 1)
+  if layout ~= '1' and version ~= '2' and not string.find(layout, '^' .. LAYOUT .. '%+? ') then
     return nil, redis.error_reply('BADLAYOUT meta is of another layout than ' .. LAYOUT)
   end
-  if redis.call('EXISTS', META) == 1 then
-    return nil, redis.error_reply('BADLAYOUT meta is a hash that belongs to no list')
+  local list, more = read_pointers(layout)
+  if not list then
+    return nil, redis.error_reply('BROKENLIST meta has no pointers')
   end
-  local problem = PLAIN and plain_problem(how)
+  if list.cap < 1 and list.first <= list.last then
+    return nil, redis.error_reply('BROKENLIST meta has the capacity ' .. list.cap)
+  end
+  if list.shards == '' then -- as in a meta that was made to hold records
+    list.shards, list.only_records = false, true
+  end
+  local m = more and redis.call('HMGET', META, 'stale', 'expires', 'records', 'walk') or {}
+  read_records(list, m[3])
+  if more then
+    read_stale(list, m[1])
+    list.more = m[4]
+  end
+  if m[2] then
+    list.expires, list.now = tonumber(m[2]), clock()
+    if list.now > list.expires then
+      empty_expired(list, how)
+    end
+  end
+  local problem = PLAIN and list.first > list.last and plain_problem(how)
   if problem then
     return nil, problem
   end
-  return { first = 0, last = -1, cap = 0, armed = false, shards = false } -- identify names its shards
+  return list
 end
 
 local function is_empty(list)

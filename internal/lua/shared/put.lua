@@ -46,7 +46,7 @@ local function put_planned(list, left, room, plan, values, from)
   local creates, step = is_empty(list), left and -1 or 1
   list[left and 'first' or 'last'] = id + #plan * step
   list.armed = false
-  save_pointers(list, 'cap', list.cap, 'armed', 0)
+  save_list(list)
   push_values(PUSH, list.shards .. id, values, from, to)
   for _, stale in ipairs(plan) do
     id, from, to = id + step, to + 1, math.min(#values, to + list.cap)

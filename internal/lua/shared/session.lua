@@ -20,17 +20,18 @@
 --
 -- replay comes before open: whatever has become of the list, a recorded result is the result.
 --
--- ARGV  1 the id of the session, 2 the sequence number, 3 the TTL of the record in milliseconds; 2 and 3 are '' for an
---       operation that may run twice
+-- ARGV  1 the id of the session, 2 the sequence number, 3 the TTL of the record in milliseconds, with a minus if it need
+--       not begin anew, which is faster; 2 and 3 are '' for an operation that may run twice
 --
 -- requires: shared/list shared/records
 
 local SEQUENCE = tonumber(ARGV[2])
+local LIFE = math.abs(tonumber(ARGV[3]) or 0)
 local HOME = KEYS[1] -- the meta that holds the record, if one does
 local FIELD = string.byte(ARGV[1]) == 64 and 'op:' .. ARGV[1] -- '@'
 local RECORD = SEQUENCE and not FIELD and PREFIX .. 'op:' .. ARGV[1]
 local POPPED = RECORD and RECORD .. ':popped'
-RECORD_MS = FIELD and tonumber(ARGV[3])
+RECORD_MS = FIELD and LIFE
 local RECORD_MOVES = 'TRYAGAIN the dedup record is moving to another node'
 
 -- read_record returns the record, or nil; or nil and the error, if the record may be on another node.
@@ -54,7 +55,7 @@ local function touch()
   if FIELD then
     redis.call('HDEL', HOME, FIELD)
   elseif RECORD then
-    redis.call('PEXPIRE', RECORD, ARGV[3])
+    redis.call('PEXPIRE', RECORD, LIFE)
   end
 end
 
@@ -63,10 +64,16 @@ end
 local function save_in_meta(record)
   local selected, now, ttl = META, clock(), redis.call('PTTL', HOME)
   META = HOME
+  local layout = redis.call('HGET', META, 'layout')
   if ttl == -2 then
-    save_pointers({ first = 0, last = -1 })
+    local list = no_list()
+    list.records = true
+    save_list(list)
   elseif not redis.call('HGET', META, FIELD) then
     drop_old_records(META, now)
+  end
+  if layout and string.sub(layout, 1, 2) == LAYOUT .. ' ' then -- there is another field from now on
+    redis.call('HSET', META, 'layout', LAYOUT .. '+' .. string.sub(layout, 2))
   end
   local all = math.max(now + RECORD_MS, tonumber(redis.call('HGET', META, 'records')) or 0)
   local one = string.format('%.0f:', now + RECORD_MS) .. record
@@ -82,7 +89,7 @@ local function save_result(result)
   if FIELD then
     save_in_meta(ARGV[2] .. ':' .. result)
   elseif RECORD then
-    redis.call('SET', RECORD, ARGV[2] .. ':' .. result, 'PX', ARGV[3])
+    redis.call('SET', RECORD, ARGV[2] .. ':' .. result, 'PX', LIFE)
   end
 end
 
@@ -98,7 +105,7 @@ local function replay()
   if sequence == SEQUENCE then
     local result = string.sub(record, colon + 1)
     local several = POPPED and string.find(result, '^%d*@$')
-    if several and redis.call('PEXPIRE', POPPED, ARGV[3]) == 0 and is_moving(redis.pcall('EXISTS', RECORD, POPPED)) then
+    if several and redis.call('PEXPIRE', POPPED, LIFE) == 0 and is_moving(redis.pcall('EXISTS', RECORD, POPPED)) then
       return nil, redis.error_reply(RECORD_MOVES)
     end
     -- A WAIT after this covers the first run, on whatever connection, only if this connection writes something too.

@@ -10,6 +10,9 @@ local function sweep(list)
   if list.old_records then
     drop_old_records(META, clock())
     list.old_records = nil
+    if not list.stale then
+      save_list(list)
+    end
   end
   if not list.stale then
     return false
@@ -39,18 +42,19 @@ local function sweep(list)
   if not progress then
     return false
   end
-  redis.call('HDEL', META, 'stale', 'lo', 'hi') -- OOM allows this, and then what follows
+  redis.call('HDEL', META, 'stale') -- OOM allows this, and then what follows
   if range then
-    save_pointers(list, 'stale', stale_text(list))
+    save_list(list)
     return true
   end
   list.stale = nil
+  if is_empty(list) and not list.armed and not list.records then
+    redis.call('DEL', META)
+    return false
+  end
+  save_list(list)
   if is_empty(list) then
-    if list.armed or list.records then
-      expire_idle(list)
-    else
-      redis.call('DEL', META)
-    end
+    expire_idle(list)
   end
   return false
 end

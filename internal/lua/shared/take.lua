@@ -40,7 +40,7 @@ local function take_planned(list, left, parts, stop, keep_meta)
     on_emptied(list, keep_meta)
   else
     list[left and 'first' or 'last'] = stop
-    save_pointers(list)
+    save_list(list)
   end
   return shards
 end

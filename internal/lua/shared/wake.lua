@@ -12,8 +12,8 @@ end
 local function arm(list)
   redis.call('DEL', BELL)
   identify(list)
-  save_pointers(list, 'armed', 1)
   list.armed = true
+  save_list(list)
   if not list.stale then
     expire_idle(list)
   end
