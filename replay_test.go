@@ -1,6 +1,7 @@
 package shardedlist
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -99,4 +100,47 @@ func elementsIn(reply any) any {
 		return values
 	}
 	return reply
+}
+
+// Most operations leave the TTL of their record as it is. Whatever has become of it, a record is there after an operation, and
+// expires.
+func TestARecordIsRenewedInTime(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb, ctx := server.Client(t), t.Context()
+		push := func(list *ShardedList) (record string, ttl time.Duration) {
+			_, err := list.RPush(ctx, "x")
+			require.NoError(t, err)
+			for _, keys := range keysByNode(t, list) {
+				for _, key := range keys {
+					if strings.HasPrefix(key, list.keys().Records()) {
+						record = key
+					}
+				}
+			}
+			require.NotEmpty(t, record)
+			ttl, err = rdb.PTTL(ctx, record).Result()
+			require.NoError(t, err)
+			return record, ttl
+		}
+
+		list := newList(t, rdb)
+		record, ttl := push(list)
+		assert.Greater(t, ttl, session.RecordLife/2)
+		require.NoError(t, rdb.Expire(ctx, record, time.Hour).Err())
+		_, ttl = push(list)
+		assert.Greater(t, ttl, 30*time.Minute, "the push has not set it")
+		require.NoError(t, rdb.Del(ctx, record).Err())
+		_, ttl = push(list)
+		assert.Positive(t, ttl)
+		assert.LessOrEqual(t, ttl, session.RecordLife)
+
+		const life = 3 * time.Second
+		short := newList(t, rdb, recordLife(life), WithCapacity(1<<16)) // a push that makes a shard renews the record
+		for start := time.Now(); time.Since(start) < 2*life; {
+			_, ttl := push(short)
+			assert.Greater(t, ttl, life/3)
+			assert.LessOrEqual(t, ttl, life)
+		}
+	})
 }
