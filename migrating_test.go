@@ -134,8 +134,9 @@ func TestRepliesAreLostWhileASlotIsStuckInAMove(t *testing.T) {
 				for j := range values {
 					values[j] = ledger.Name(worker, i*many+j)
 				}
-				_, err := producer.RPush(t.Context(), values...)
-				assert.NoError(t, err)
+				if _, err := producer.RPush(t.Context(), values...); !assert.NoError(t, err) {
+					return
+				}
 				results.Push(ledger.Pushed{Producer: worker, First: i * many, Count: many, Fate: ledger.Done})
 			}
 		})
