@@ -75,6 +75,36 @@ func TestNetworkReport(t *testing.T) {
 	}
 }
 
+// TestShortSections runs sections that say how much they measured. It does not judge the figures.
+func TestShortSections(t *testing.T) {
+	requireRedis(t)
+	dir := t.TempDir()
+	data := filepath.Join(dir, "results.json")
+	if err := run(t.Context(), []string{"-short", "-runs", "1", "-only", "pairs|many|large", "-o", dir, "-data", data}); err != nil {
+		t.Fatal(err)
+	}
+	page := read(t, dir, "benchmarks.md")
+	for _, want := range []string{"| list of 3 | go-redis |", "| Pops from many lists, against go-redis |", "| LPop | 102,400 | 64 |"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the report lacks %q", want)
+		}
+	}
+	stored, err := loadResults(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range stored.Large {
+		if r.Ops <= 0 {
+			t.Errorf("%s of %s: %v", r.Op, r.Client, r.Ops)
+		}
+	}
+	for _, r := range stored.Pairs {
+		if r.Ops <= 0 {
+			t.Errorf("pairs of %s: %v", r.Client, r.Ops)
+		}
+	}
+}
+
 // TestPageIsUpToDate checks that docs/benchmarks.md is the report of the stored figures.
 func TestPageIsUpToDate(t *testing.T) {
 	dir := t.TempDir()

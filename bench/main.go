@@ -37,6 +37,9 @@ var sections = []struct {
 }{
 	{"throughput", (*bench).throughput},
 	{"network", (*bench).network},
+	{"pairs", (*bench).pairs},
+	{"many", (*bench).many},
+	{"large", (*bench).large},
 	{"queue", (*bench).queue},
 	{"wakeup", (*bench).wakeup},
 	{"blocked", (*bench).blocked},

@@ -53,6 +53,15 @@ func newReport(from results) *report {
 	if from.Network != nil {
 		r.network(from.Network)
 	}
+	if from.Pairs != nil {
+		r.pairs(from.Pairs)
+	}
+	if from.Many != nil {
+		r.many(from.Many)
+	}
+	if from.Large != nil {
+		r.large(from.Large)
+	}
 	if from.Queue != nil {
 		r.queue(from.Queue)
 	}

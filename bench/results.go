@@ -21,6 +21,9 @@ type results struct {
 
 	Throughput throughputs     `json:"throughput,omitempty"`
 	Network    *networkResults `json:"network,omitempty"`
+	Pairs      []pairsResult   `json:"pairs,omitempty"` // in twos, ours first
+	Many       *manyResult     `json:"many,omitempty"`
+	Large      throughputs     `json:"large,omitempty"`
 	Queue      []clientResult  `json:"queue,omitempty"` // ours first
 	Wakeup     *wakeupResult   `json:"wakeup,omitempty"`
 	Blocked    *blockedResult  `json:"blocked,omitempty"`
