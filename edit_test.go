@@ -476,10 +476,7 @@ func TestLaterEditsFinishAnInterruptedTrim(t *testing.T) {
 		},
 	}
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		length := 1000                           // shards: more than a few steps sweep
-		if server.Kind() == redistest.Embedded { // it is slow
-			length = 400
-		}
+		const length = 400 // shards: more than a few steps sweep
 		middle, end := int64(length/2), int64(length)
 		for name, operate := range later {
 			for _, keep := range [][2]int64{{middle - 20, middle + 30}, {0, 50}, {end - 50, -1}, {middle - 20, middle - 21}} {

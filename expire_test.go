@@ -426,10 +426,10 @@ func TestPuttingOffAgainAndAgainVisitsNoShard(t *testing.T) {
 // Whoever dies between two steps leaves a list that loses no shard before its time, is empty then, and is swept later.
 func TestExpireAndPersistCutShort(t *testing.T) {
 	t.Parallel()
-	const length = 1000
+	const length = 400
 	sweep := func(t *testing.T, list *ShardedList) {
 		expired(t, list)
-		for range 12 {
+		for range 24 {
 			_, err := list.LPop(t.Context())
 			require.Equal(t, redis.Nil, err)
 			require.NoError(t, list.Check(t.Context()))

@@ -1,6 +1,8 @@
 package shardedlist
 
 import (
+	"context"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist/internal/hook"
@@ -29,33 +31,51 @@ import (
 //
 // rdb is the client, cluster client, ring or failover client to which you add the hook. It also works on a Conn or Tx of that
 // client, but list commands outside a pipeline may then use other connections. A client that go-redis creates without hooks, as
-// WithTimeout does, needs the hook again.
+// WithTimeout does, needs the hook again. Call NewHook before the first command of a cluster client: Watch calls the hooks of
+// nodes only, and a node that go-redis has met before does not get them. Add the hook to that client alone: a node of it has it.
 //
 // DO NOT USE IT WITH AN AUTOPIPELINE WHOSE AutoPipelineOptions HAVE FullDuplex. go-redis sends its commands before it calls any
 // hook, so they act on plain keys beside the sharded lists. If FullDuplex is among the options of rdb, every command on a key
 // that matches fails with ErrUnsupported, and outside such an autopipeline nothing is sent. If AutoPipelineWithOptions sets it,
-// the command fails as well, but has been carried out; on a cluster, that is so if NewHook is called before the first command.
-// An AutoPipeline without FullDuplex works.
+// the command fails as well, but has been carried out. An AutoPipeline without FullDuplex works.
 //
 // If an option is invalid, each command on a key that matches returns its error, and ErrNilClient if rdb is nil. If match is nil,
 // each command with a key returns ErrNilMatch.
 func NewHook(rdb redis.UniversalClient, match func(key string) bool, opts ...Option) redis.Hook {
-	if match == nil {
-		return failing(func(string) bool { return true }, ErrNilMatch)
+	open := func(key string) (layout.List, error) { return open(rdb, key, key, opts) }
+	switch {
+	case match == nil:
+		match, open = func(string) bool { return true }, failing(ErrNilMatch)
+	case isFullDuplex(rdb):
+		open = failing(hook.ErrFullDuplex)
 	}
-	if isFullDuplex(rdb) {
-		return failing(match, hook.ErrFullDuplex)
-	}
-	h := hook.New(match, func(key string) (layout.List, error) { return open(rdb, key, key, opts) })
-	if cluster, ok := rdb.(*redis.ClusterClient); ok && cluster != nil {
-		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(h.OnNode()) })
-	}
+	h := hook.New(match, open)
+	addToNodes(rdb, h)
 	return h
 }
 
-// failing returns a hook with one error for every key that matches.
-func failing(match func(key string) bool, err error) redis.Hook {
-	return hook.New(match, func(string) (layout.List, error) { return nil, err })
+// addToNodes has the hook serve what go-redis sends to the nodes of a cluster or a ring past the hooks of the client itself.
+func addToNodes(rdb redis.UniversalClient, h *hook.Hook) {
+	add := func(node *redis.Client) { node.AddHook(h.OnNode()) }
+	switch rdb := rdb.(type) {
+	case *redis.ClusterClient:
+		if rdb != nil {
+			rdb.OnNewNode(add)
+		}
+	case *redis.Ring:
+		if rdb != nil {
+			rdb.OnNewNode(add)
+			_ = rdb.ForEachShard(context.Background(), func(_ context.Context, node *redis.Client) error {
+				add(node)
+				return nil
+			})
+		}
+	}
+}
+
+// failing returns an error in place of every list.
+func failing(err error) func(key string) (layout.List, error) {
+	return func(string) (layout.List, error) { return nil, err }
 }
 
 // isFullDuplex tells what the client's own options say of its autopipelines.

@@ -197,7 +197,7 @@ func TestHookGuardsTheKeysOfLists(t *testing.T) {
 			}
 			layout, err := rdb.HGet(ctx, keys.Meta, "layout").Result()
 			assert.NoError(t, err)
-			assert.Equal(t, list.shard(ctx, 0), shardPrefix(layout, "")+"0", "reads pass")
+			assert.Equal(t, list.shard(ctx, 0), shardPrefix(layout, keys.Prefix)+"0", "reads pass")
 			assert.Equal(t, []string{"a", "b", "c"}, rdb.LRange(ctx, q, 0, -1).Val())
 			require.NoError(t, list.Check(ctx))
 

@@ -128,9 +128,36 @@ func TestAPipelineKeepsItsOrder(t *testing.T) {
 		require.EqualValues(t, 1, refuses.struck.Load())
 		assert.ErrorContains(t, err, "TRYAGAIN")
 		assert.ErrorContains(t, first.Err(), "TRYAGAIN")
+		assert.ErrorContains(t, first.Err(), "not repeated")
 		require.NoError(t, second.Err())
 		assert.Equal(t, []string{"0", "2"}, content(t, openList(t, server.Client(t), prefix+"q")))
 	})
+}
+
+// The server forgets its scripts in the middle of a pipeline. A command is repeated, but not behind later ones of its list: it fails
+// with an error that says so, and has changed nothing.
+func TestScriptsAreFlushedInsideAPipeline(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			ctx, name, rdb := t.Context(), uniqueName(t), redistest.Start(t, kind).Client(t)
+			rdb.AddHook(NewHook(rdb, Match(name+"*")))
+			require.NoError(t, rdb.RPush(ctx, name+":q", "0").Err())
+			pipe := rdb.Pipeline()
+			pipe.RPush(ctx, name+":q", "1") // sent in full
+			pipe.ScriptFlush(ctx)
+			failed, repeated := pipe.RPush(ctx, name+":q", "2"), pipe.RPush(ctx, name+":other", "3")
+			popped := pipe.LPop(ctx, name+":q") // sent in full
+			_, err := pipe.Exec(ctx)
+			require.ErrorContains(t, err, "NOSCRIPT", "the flush has struck")
+			require.ErrorContains(t, failed.Err(), "not repeated, to keep the order of its pipeline: NOSCRIPT")
+			require.NoError(t, repeated.Err())
+			assert.Equal(t, "0", popped.Val())
+			assert.Equal(t, []string{"1"}, content(t, openList(t, rdb, name+":q")))
+			assert.Equal(t, []string{"3"}, content(t, openList(t, rdb, name+":other")))
+		})
+	}
 }
 
 // refuseFirst has the server refuse the first command of one pipeline, with nothing changed.

@@ -29,12 +29,17 @@ func (l *ShardedList) shard(ctx context.Context, id int64) string {
 	return shardPrefix(l.rdb().HGet(ctx, l.keys().Meta, "layout").Val(), l.keys().Prefix) + strconv.FormatInt(id, 10)
 }
 
-// shardPrefix returns the prefix of the shards' keys that a field layout names, or else that of layout 1.
+// shardPrefix returns the prefix of the shards' keys that a field layout names, or else that of layout 1,
+// which is how the keys of the list begin.
 func shardPrefix(layout, former string) string {
-	if words := strings.SplitN(layout, " ", 6); len(words) == 6 && words[5] != "" {
+	words := strings.SplitN(layout, " ", 6)
+	switch {
+	case len(words) < 6 || words[5] == "":
+		return former
+	case strings.HasSuffix(words[5], ":"):
 		return words[5]
 	}
-	return former
+	return former + words[5] + ":"
 }
 
 // Words of the field layout, for pointer and setPointer.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardedlist/shardedlist/internal/ledger"
+	"github.com/shardedlist/shardedlist/internal/lua"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 	"github.com/shardedlist/shardedlist/internal/script"
 )
@@ -286,7 +287,7 @@ func TestANewHookUsesAListWhoseSlotIsStuckInAMove(t *testing.T) {
 	require.NoError(t, plain.RPush(t.Context(), foreign, "plain").Err())
 	require.NoError(t, plain.Set(t.Context(), key+":number", 1, 0).Err())
 	interrupted(t, server, list, func() {
-		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		require.NoError(t, hooked().RPush(ctx, key, "10").Err())
 		value, err := hooked().LPop(ctx, key).Result()
@@ -337,4 +338,40 @@ func TestANewHookUsesAListWhoseSlotIsStuckInAMove(t *testing.T) {
 	assert.Equal(t, []string{"plain"}, plain.LRange(t.Context(), foreign, 0, -1).Val())
 	assert.ErrorIs(t, hooked().RPush(t.Context(), foreign, "x").Err(), ErrPlainList)
 	require.NoError(t, list.Check(t.Context()))
+}
+
+// A record in the meta of a renamed list leaves the keys of its shards as they are, whichever list a script uses last.
+func TestARecordInTheMetaOfARenamedList(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb, ctx := server.Client(t), t.Context()
+		for name, run := range map[string]struct {
+			command string
+			args    []any
+		}{
+			"copy":     {"transfer", []any{2, "COPY", ""}},
+			"renamenx": {"transfer", []any{2, "RENAME", ""}},
+			"lmpop":    {"lmpop", []any{2, "L", 0, "woken", ""}},
+			"lmove":    {"lmove", []any{2, "L", "R", 2, 1, "", "", "no", ""}},
+		} {
+			from, to := pair(t, rdb, 0)
+			_, err := to.RPush(ctx, "a", "b", "c")
+			require.NoError(t, err)
+			require.NoError(t, to.Rename(ctx, from.Name()))
+			_, err = to.RPush(ctx, "x")
+			require.NoError(t, err)
+			before := from.shard(ctx, 0)
+			args := append([]any{"@0123456789abcdef", 1, "60000"}, run.args...)
+			err = rdb.Eval(ctx, lua.Source(run.command), []string{from.keys().Meta, to.keys().Meta}, args...).Err()
+			require.NoError(t, ignoreNil(err), name)
+			require.Contains(t, rdb.HGet(ctx, from.keys().Meta, "layout").Val(), "3+ ", "%s: a record is in it", name)
+			assert.Equal(t, before, from.shard(ctx, 0), name)
+			require.NoError(t, from.Check(ctx), name)
+			require.NoError(t, to.Check(ctx), name)
+			assert.Contains(t, strings.Join(content(t, from), ""), "bc", name)
+			deleted, err := to.DelStrays(ctx)
+			require.NoError(t, err)
+			assert.Zero(t, deleted, name)
+		}
+	})
 }

@@ -157,7 +157,7 @@ func TestRenameAndCopyAmongStaleShards(t *testing.T) {
 				assert.Zero(t, info.Unswept)
 				assert.Len(t, keysOfList(t, to), int(info.Shards)+1)
 				require.NoError(t, from.Check(t.Context()))
-				for range 10 {
+				for range 60 {
 					_, err = from.RPop(t.Context())
 					require.NoError(t, ignoreNil(err))
 					require.NoError(t, from.Check(t.Context()))

@@ -12,6 +12,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/batch"
 	"github.com/shardedlist/shardedlist/internal/blocking"
 	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/lua"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
@@ -142,5 +143,32 @@ func TestARecordIsRenewedInTime(t *testing.T) {
 			assert.Greater(t, ttl, life/3)
 			assert.LessOrEqual(t, ttl, life)
 		}
+	})
+}
+
+// A result that is large is replayed as others are, and is not in the record that each operation reads.
+func TestALargeResultIsReplayed(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb, ctx := server.Client(t), t.Context()
+		list := newList(t, rdb, WithCapacity(2))
+		sizes := []int{10, 4090, 4100, 1, 10000, 20000, 2, 3, 30000, 40000}
+		for _, size := range sizes {
+			_, err := list.RPush(ctx, strings.Repeat("v", size))
+			require.NoError(t, err)
+		}
+		record := list.keys().Records() + "0123456789abcdef"
+		for i, size := range sizes {
+			want := strings.Repeat("v", size)
+			for again := range 2 {
+				got, err := rdb.Eval(ctx, lua.Source("pop"), []string{list.keys().Meta}, "0123456789abcdef", i+1, "60000", "L", 1, "no").Slice()
+				require.NoError(t, err)
+				assert.Equal(t, []any{int64(again), []any{want}}, got, "%d bytes", size)
+			}
+			if i > 0 && sizes[i-1] > 4096 { // the first large one is not known to be one
+				assert.Less(t, rdb.StrLen(ctx, record).Val(), int64(100), "%d bytes after %d", size, sizes[i-1])
+			}
+		}
+		require.NoError(t, list.Check(ctx))
 	})
 }

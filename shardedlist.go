@@ -100,9 +100,9 @@ func (l *ShardedList) Name() string { return l.list.Name() }
 
 // Del deletes the list and reports whether it existed: DEL.
 //
-// The list is gone after one atomic step, which is O(1). Del then unlinks its shards in further steps, a hundred at a time, and
-// returns. If it is interrupted there, the list is deleted all the same. Each later push, pop or delete of the list, by any
-// client, unlinks up to a hundred of the remaining shards. Without one, they stay.
+// The list is gone after one atomic step, which is O(1). Del then unlinks its shards in further short steps, and returns. If it is
+// interrupted there, the list is deleted all the same. Each later push, pop or delete of the list, by any client, unlinks up to
+// 20 of the remaining shards. Without one, they stay.
 //
 // Del does not look for shards that the list has lost: see DelStrays.
 //

@@ -200,7 +200,7 @@ func TestLaterOperationsFinishAnInterruptedDel(t *testing.T) {
 	t.Parallel()
 	interrupted := map[string]func(t *testing.T, list *ShardedList){
 		"del": func(t *testing.T, list *ShardedList) {
-			_, err := list.RPush(t.Context(), numbers(0, 1000)...)
+			_, err := list.RPush(t.Context(), numbers(0, 400)...)
 			require.NoError(t, err)
 			_, err = list.LPopCount(t.Context(), 10) // so that ids do not begin at 0
 			require.NoError(t, err)
@@ -212,9 +212,9 @@ func TestLaterOperationsFinishAnInterruptedDel(t *testing.T) {
 			for i, name := range []string{prefix + "a", prefix + "b", prefix + "a"} {
 				other, err := New(list.rdb(), name, WithCapacity(1))
 				require.NoError(t, err)
-				_, err = other.RPush(t.Context(), numbers(0, 300)...)
+				_, err = other.RPush(t.Context(), numbers(0, 150)...)
 				require.NoError(t, err)
-				_, err = bare(other.slot().Trim(150, 200)).Run(t.Context())
+				_, err = bare(other.slot().Trim(50, 100)).Run(t.Context())
 				require.NoError(t, err)
 				renaming, err := other.slot().Transfer(layout.Rename, list.slot(), true)
 				require.NoError(t, err)
@@ -486,7 +486,7 @@ func TestTheServersCapacityIsAskedForUntilItTells(t *testing.T) {
 		t.Parallel()
 		rdb := server.Client(t)
 		rdb.AddHook(&configFails{errors: slices.Repeat([]error{loading}, 1000)})
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := newList(t, rdb).RPush(ctx, "a")
 		assert.ErrorIs(t, err, loading)

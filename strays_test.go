@@ -179,6 +179,31 @@ func TestTheShardsOfARenamedListAreNotStray(t *testing.T) {
 	})
 }
 
+// A list may have a name that begins as the keys of the shards of another one do. Renamed to that one, it keeps its shards.
+func TestTheShardsOfAListWithAMisleadingNameAreNotStray(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb, ctx := server.Client(t), t.Context()
+		for _, suffix := range []string{":#tmp", ":#abc.1", ":#", ":#a:"} {
+			name := "{" + uniqueName(t) + "}x"
+			list, renamed := openList(t, rdb, name+suffix, WithCapacity(1)), openList(t, rdb, name)
+			_, err := list.RPush(ctx, "a", "b", "c")
+			require.NoError(t, err)
+			require.NoError(t, list.Rename(ctx, name))
+			for range 2 { // before and after the pointers are written
+				require.NoError(t, list.Check(ctx), suffix)
+				deleted, err := list.DelStrays(ctx)
+				require.NoError(t, err)
+				assert.Zero(t, deleted, suffix)
+				require.NoError(t, renamed.Check(ctx), suffix)
+				_, err = renamed.RPush(ctx, "d")
+				require.NoError(t, err)
+			}
+			assert.Equal(t, []string{"a", "b", "c", "d", "d"}, content(t, renamed), suffix)
+		}
+	})
+}
+
 // The search ends with its context, in the middle.
 func TestDelStraysAndCheckHonourTheContext(t *testing.T) {
 	t.Parallel()

@@ -37,7 +37,7 @@ const limits = `
   until the client hears of the failover. This is the same in Redis. The program does not check their results there; it checks the
   results of all operations that write.
 - A push while the list's slot moves may leave a blocked consumer asleep until its ` + "`BLPOP`" + ` times out: two seconds at most.
-- A cancelled pop puts its elements back, possibly out of order.
+- A pop that is given up puts its elements back, possibly out of order.
 - A server that is unreachable for thirty seconds after a pop gave up: the elements of the pop are lost. After a minute the dedup
   record of an operation has expired.
 - Clocks differ but do not jump. A server whose own clock jumps by a minute expires dedup records early. So may a replica that takes
@@ -187,7 +187,7 @@ lists, and checks the results of all calls.
 - **Histories:** %s short ones of concurrent calls. An order of the calls explains every result of %s; %s with an abandoned pop
   were checked for lost, duplicated and invented elements only; %s were not decided in time.
 - **Excused:** %s elements that killed clients were popping, and %s operations that failovers undid, as in Redis.
-- **Order is not promised** where a cancelled pop puts its elements back (cancel); out of order there: %s.
+- **Order is not promised** where a pop that was given up put its elements back, as in cancel; out of order there: %s.
 - **Machine:** %s
 `, len(faults), len(servers), strings.Join(clients, ", "), len(rows), sum.Time, thousands(sum.Faults), thousands(sum.Operations), thousands(sum.Elements),
 		thousands(sum.Lost), thousands(sum.Doubled), thousands(sum.Disordered), thousands(sum.HalfDone), broken,
@@ -204,8 +204,11 @@ func (r row) fault() fault {
 	return fault{}
 }
 
-// promisesOrder reports whether elements come out in order under the row's fault.
-func (r row) promisesOrder() bool { return !r.fault().cancel }
+// promisesOrder reports whether elements must come out in order: not where pops were given up, whose elements went back. Then
+// elements out of order are no violation.
+func (r row) promisesOrder() bool {
+	return !r.fault().cancel && (r.Disordered == 0 || r.Violation != "")
+}
 
 // thousands writes a number with commas.
 func thousands(n int64) string {

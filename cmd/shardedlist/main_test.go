@@ -168,7 +168,7 @@ func TestCheckPrintsEachBreach(t *testing.T) {
 	server := miniredis.RunT(t)
 	run(t, server, nil, "rpush", "l", "--capacity", "1", "a", "b", "c")
 	words := strings.SplitN(server.HGet("{l}:meta", "layout"), " ", 6)
-	first, shards := words[1], words[5]
+	first, shards := words[1], "{l}:"+words[5]+":"
 	server.Del(shards + first)
 	_, err := server.Push(shards+"99", "stray")
 	require.NoError(t, err)
@@ -201,7 +201,7 @@ func TestInterruptedBlockingPop(t *testing.T) {
 	server := miniredis.RunT(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := start(ctx, nil, "blpop", "l", "--redis", server.Addr())
-	eventually(t, func() bool { return strings.Contains(server.HGet("{l}:meta", "layout"), " 0 1 {l}:") })
+	eventually(t, func() bool { return strings.Contains(server.HGet("{l}:meta", "layout"), " 0 1 #") })
 	cancel()
 	assert.Equal(t, result{exitInterrupted, "", ""}, <-ended)
 }
@@ -210,7 +210,7 @@ func TestBlockingPopIsWoken(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	ended := start(t.Context(), nil, "brpop", "l", "60", "--redis", server.Addr())
-	eventually(t, func() bool { return strings.Contains(server.HGet("{l}:meta", "layout"), " 0 1 {l}:") })
+	eventually(t, func() bool { return strings.Contains(server.HGet("{l}:meta", "layout"), " 0 1 #") })
 	run(t, server, nil, "lpush", "l", "a")
 	assert.Equal(t, result{exitOK, "a\n", ""}, <-ended)
 }

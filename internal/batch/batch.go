@@ -22,10 +22,12 @@ import (
 )
 
 const (
-	// sessions is the number of operations of one kind that may be in flight at once: the client prepares one while the server
-	// runs the other. This pays off from a queue of minQueue callers; below that, two small batches cost more than one.
-	sessions = 2
-	minQueue = 8
+	// nearSessions is the number of operations of one kind that may be in flight at once: the client prepares one while the server
+	// runs the other. This pays off from a queue of minQueue callers; below that, two small batches cost more than one. If the
+	// server is far away, the round trip counts, not the batches: there farSessions may be in flight, from the first caller on.
+	nearSessions = 2
+	minQueue     = 8
+	farSessions  = 4
 	// maxCount and maxBytes limit the requests that share an operation. A single request may exceed them.
 	maxCount = 1024
 	maxBytes = 1 << 20
@@ -54,6 +56,7 @@ type Kind struct {
 type Batcher struct {
 	// Fixed by New.
 	kind *Kind
+	pool *session.Pool
 
 	unanswered atomic.Bool // the server has not answered the last operation
 
@@ -61,7 +64,9 @@ type Batcher struct {
 	queue     []*Request // in the order they came
 	contended bool       // the last batch had company
 	forming   *batch     // the batch that takes the queue along when it begins
+	streams   int        // that have been made
 	idle      []*stream
+	latency   latency
 	active    []*batch    // that have a session
 	watchdog  *time.Timer // runs expire; nil if no caller has to be watched
 	abandoned int         // streams with an operation that a caller has given up: nothing may overtake it
@@ -85,16 +90,13 @@ type batch struct {
 	contended bool              // others are likely to come along
 	leader    *Request          // its caller's goroutine sends the batch
 	numbered  bool              // the operation has its sequence number
+	took      time.Duration     // until the outcome was known
 	op        session.Operation // the requests as one
 }
 
 // New returns a Batcher with sessions of the pool.
 func New(pool *session.Pool, kind *Kind) *Batcher {
-	c := &Batcher{kind: kind}
-	for range sessions {
-		c.idle = append(c.idle, &stream{Session: pool.New()})
-	}
-	return c
+	return &Batcher{kind: kind, pool: pool}
 }
 
 // Do runs one caller's request and returns its error. With ErrNotReplicated there is a result too.
@@ -147,14 +149,9 @@ func (c *Batcher) leadFor(ctx context.Context, r *Request, b *batch) {
 // dispatch gives an idle session to the first caller in the queue, which then leads a batch. The lock is held.
 func (c *Batcher) dispatch() {
 	for len(c.queue) > 0 && c.mayStart() {
-		next := slices.IndexFunc(c.idle, func(s *stream) bool { return s.Unknown() }) // that has to be resolved first
-		if next < 0 {
-			next = len(c.idle) - 1
-		}
-		s := c.idle[next]
+		s := c.takeIdle()
 		b := &s.batch
 		*b = batch{stream: s, requests: b.requests[:0], leader: c.queue[0], contended: c.contended}
-		c.idle = slices.Delete(c.idle, next, next+1)
 		c.fill(b, 1)
 		c.forming = b
 		c.active = append(c.active, b)
@@ -162,15 +159,35 @@ func (c *Batcher) dispatch() {
 	}
 }
 
-// mayStart reports whether there is a session for another batch.
+// takeIdle returns an idle stream, one that has to be resolved first, or else the last that was used, or a new one.
+func (c *Batcher) takeIdle() *stream {
+	next := slices.IndexFunc(c.idle, func(s *stream) bool { return s.Unknown() })
+	if next < 0 {
+		next = len(c.idle) - 1
+	}
+	if next < 0 {
+		c.streams++
+		return &stream{Session: c.pool.New()}
+	}
+	s := c.idle[next]
+	c.idle = slices.Delete(c.idle, next, next+1)
+	return s
+}
+
+// mayStart reports whether another batch may start.
 func (c *Batcher) mayStart() bool {
-	if c.forming != nil {
+	busy := c.streams - len(c.idle)
+	switch {
+	case c.forming != nil:
 		return false
-	}
-	if len(c.idle) == sessions {
+	case busy == 0:
 		return true
+	case c.abandoned > 0:
+		return false
+	case c.latency.isFar():
+		return busy < farSessions
 	}
-	return len(c.idle) > 0 && len(c.queue) >= minQueue && c.abandoned == 0
+	return busy < nearSessions && len(c.queue) >= minQueue
 }
 
 // fill moves up to limit requests from the queue to a batch, as many as fit. The lock is held.
@@ -216,7 +233,9 @@ func (c *Batcher) lead(ctx context.Context, b *batch) {
 	if b == nil {
 		return
 	}
+	start := time.Now()
 	outcome := c.send(ctx, b)
+	b.took = time.Since(start)
 	failed := outcome.Status != session.Done
 	if unknown := b.stream.Unknown(); unknown != c.unanswered.Load() {
 		c.unanswered.Store(unknown)
@@ -271,6 +290,7 @@ func (c *Batcher) resolve(ctx context.Context, until time.Time, s *stream) sessi
 func (c *Batcher) finish(b *batch, outcome session.Outcome) (surplus []string) {
 	c.mu.Lock()
 	if outcome.Status == session.Done {
+		c.latency.observe(b.took, b.count, b.bytes)
 		surplus = c.kind.Share(b.requests, outcome.Reply)
 	}
 	size := len(b.requests)

@@ -3,7 +3,6 @@ package hook
 import (
 	"context"
 	"fmt"
-	"net"
 	"runtime"
 	"strings"
 
@@ -41,27 +40,4 @@ func (h *Hook) refuse(next redis.ProcessHook) redis.ProcessHook {
 		}
 		return err
 	}
-}
-
-// OnNode returns the hook for a node of a cluster. In full duplex go-redis calls the hooks of the nodes, not those of the cluster.
-func (h *Hook) OnNode() redis.Hook { return onNode{h} }
-
-type onNode struct{ hook *Hook }
-
-// DialHook is of redis.Hook.
-func (n onNode) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
-
-// ProcessHook is of redis.Hook.
-func (n onNode) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	if calledInFullDuplex() {
-		return n.hook.refuse(next)
-	}
-	return next
-}
-
-// ProcessPipelineHook is of redis.Hook.
-func (n onNode) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }

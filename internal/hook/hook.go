@@ -75,6 +75,11 @@ func (h *Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	if calledInFullDuplex() {
 		return h.refuse(next)
 	}
+	return h.processes(next)
+}
+
+// processes carries out commands that stand alone.
+func (h *Hook) processes(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		c := h.recognize(cmd)
 		if c == nil {
@@ -95,9 +100,9 @@ func (h *Hook) process(ctx context.Context, c *invocation, next redis.ProcessHoo
 	case err != nil:
 		return setReply(c.cmd, nil, err)
 	case t == nil:
-		return next(ctx, c.cmd)
+		return next(h.passOn(ctx), c.cmd)
 	case t.native != nil:
-		return t.runNative(ctx, c.cmd, next)
+		return t.runNative(h.passOn(ctx), c.cmd, next)
 	}
 	reply, err := t.run(ctx, next)
 	return setReply(c.cmd, reply, err)

@@ -18,6 +18,11 @@ import (
 
 // ProcessPipelineHook implements redis.Hook.
 func (h *Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return h.pipelines(next, false)
+}
+
+// pipelines carries out pipelines and transactions, on a connection that may watch keys or on any.
+func (h *Hook) pipelines(next redis.ProcessPipelineHook, watched bool) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		calls := make([]*invocation, len(cmds))
 		ours := false
@@ -29,14 +34,14 @@ func (h *Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 		case !ours:
 			return next(ctx, cmds)
 		case isTransaction(cmds):
-			return h.transaction(ctx, cmds, calls, next)
+			return h.transaction(h.passOn(ctx), cmds, calls, next, watched)
 		case slices.ContainsFunc(cmds, opensTransaction):
 			for _, cmd := range cmds {
 				cmd.SetErr(errHandWritten)
 			}
 			return errHandWritten
 		}
-		return h.pipeline(ctx, cmds, calls, next)
+		return h.pipeline(h.passOn(ctx), cmds, calls, next)
 	}
 }
 
@@ -52,9 +57,10 @@ func isTransaction(cmds []redis.Cmder) bool {
 
 func opensTransaction(cmd redis.Cmder) bool { return cmd.Name() == "multi" }
 
-// transaction carries out commands between MULTI and EXEC. If one of them is refused, none is sent.
-func (h *Hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook) error {
-	p := pipeline{hook: h, atomic: true, until: script.Deadline(ctx)}
+// transaction carries out commands between MULTI and EXEC. If one of them is refused, none is sent. If the connection may watch keys,
+// the transaction is sent once: EXEC forgets them, even where it refuses.
+func (h *Hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook, watched bool) error {
+	p := pipeline{hook: h, atomic: true, until: script.Deadline(ctx), start: time.Now()}
 	for i, cmd := range cmds {
 		err := p.add(ctx, cmd, calls[i])
 		if err != nil && !script.IsReply(err) {
@@ -65,6 +71,10 @@ func (h *Hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*inv
 		}
 	}
 	err := p.exec(ctx, next)
+	for attempt := 0; p.slotMoves && !watched && time.Now().Before(p.until) && script.Sleep(ctx, script.Backoff(attempt)) == nil; attempt++ {
+		p.reset()
+		err = p.exec(ctx, next)
+	}
 	if aborted := p.aborted(); aborted != nil {
 		for _, cmd := range p.failed {
 			cmd.SetErr(aborted)
@@ -113,11 +123,14 @@ func firstError(cmds []redis.Cmder) error {
 
 // pipeline is commands that go to the server in one round trip.
 type pipeline struct {
-	hook   *Hook
-	atomic bool      // it is a transaction
-	until  time.Time // how long all commands together wait for what was given up before
-	parts  []*part
-	failed []redis.Cmder // before they could be sent
+	hook      *Hook
+	atomic    bool      // it is a transaction
+	until     time.Time // how long all commands together wait for what was given up before
+	parts     []*part
+	failed    []redis.Cmder // before they could be sent
+	start     time.Time
+	guard     *script.Command // of the last attempt, see slotGuard
+	slotMoves bool            // the guard has refused the last attempt
 }
 
 // part is a command of a pipeline, or several that are joined, and what is sent for it.
@@ -216,6 +229,9 @@ func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) err
 	if guard := p.memoryGuard(ctx); guard != nil {
 		wire = slices.Insert(wire, 1, redis.Cmder(guard))
 	}
+	if p.guard = p.slotGuard(ctx, len(wire)); p.guard != nil {
+		wire = slices.Insert(wire, 1, redis.Cmder(p.guard))
+	}
 	if len(wire) == 0 || p.atomic && len(wire) == 2 { // which go-redis does not expect
 		return nil
 	}
@@ -256,6 +272,56 @@ func (p *pipeline) memoryGuard(ctx context.Context) redis.Cmder {
 		}
 	}
 	return nil
+}
+
+// slotGuard returns a command that a cluster refuses while the slot moves, and that changes nothing: EXISTS of two keys, one of which is
+// never there. Redis refuses a transaction as a whole that has one. Without it, some scripts would be carried out and others find that
+// their keys are on the other node, which they cannot declare. A single command needs no guard. A move that does not end must not stop
+// lists whose keys are all here: after guardFor, there is no guard.
+//
+// The refusal is certain: go-redis repeats a transaction of a cluster only where none of it was carried out.
+func (p *pipeline) slotGuard(ctx context.Context, words int) *script.Command {
+	if !p.atomic || words < 4 || time.Since(p.start) > guardFor { // words has MULTI and EXEC
+		return nil
+	}
+	at := slices.IndexFunc(p.parts, func(part *part) bool { return len(part.pending) > 0 && part.pending[0].OnCluster() })
+	if at < 0 {
+		return nil
+	}
+	meta := p.parts[at].pending[0].Keys()[0].(string)
+	return script.NewCommand(ctx, "exists", meta, meta+":never")
+}
+
+// guardFor is how long a transaction waits for the slot to have moved. Most moves take less.
+const guardFor = 2 * time.Second
+
+// refusedByGuard reports whether the guard has kept the server from carrying out the transaction.
+func (p *pipeline) refusedByGuard(wire []redis.Cmder) bool {
+	if p.guard == nil {
+		return false
+	}
+	moves := func(err error) bool {
+		return redis.HasErrorPrefix(err, "EXECABORT") || redis.HasErrorPrefix(err, "TRYAGAIN ") && !script.IsFromScript(err)
+	}
+	for _, cmd := range wire[2 : len(wire)-1] {
+		if !moves(cmd.Err()) {
+			return false
+		}
+	}
+	return p.guard.Err() == nil || moves(p.guard.Err()) // go-redis follows a redirection of the guard by itself
+}
+
+// errSlotMoves is the error of a transaction that its guard has stopped.
+const errSlotMoves = rediserr.Error("TRYAGAIN the list is moving to another node")
+
+// reset prepares a transaction that was refused as a whole for another attempt.
+func (p *pipeline) reset() {
+	for _, part := range p.parts {
+		for _, cmd := range part.cmds {
+			cmd.SetErr(nil)
+		}
+		part.pending, part.sent, part.results, part.plain = nil, nil, nil, nil
+	}
 }
 
 // endPipeline learns what became of each operation. One that failed is repeated, unless an operation behind it on the same list was
@@ -305,7 +371,11 @@ func (p *pipeline) endTransaction(ctx context.Context, until time.Time, wire []r
 	others := p.others()
 	t.Others = len(others) > 0
 	executed := wasExecuted(wire[1:len(wire)-1], execErr)
-	results, carriedOut := t.End(ctx, until, got, executed)
+	p.slotMoves = p.refusedByGuard(wire)
+	for i := 0; p.slotMoves && i < len(got); i++ {
+		got[i].Err = errSlotMoves
+	}
+	results, carriedOut := t.End(ctx, until, got, executed, p.slotMoves)
 	for _, part := range p.parts {
 		part.results, results = results[:len(part.sent):len(part.sent)], results[len(part.sent):]
 	}
@@ -327,7 +397,7 @@ func wasExecuted(cmds []redis.Cmder, execErr error) bool {
 	return !slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool {
 		err := cmd.Err()
 		return err == redis.TxFailedErr || redis.HasErrorPrefix(err, "EXECABORT") || errors.Is(err, redis.ErrCrossSlot) ||
-			err != nil && (!script.IsReply(err) || script.IsTransient(err) && !session.RecordMoves(err)) // which a script says
+			err != nil && (!script.IsReply(err) || script.IsTransient(err) && !script.IsFromScript(err))
 	})
 }
 

@@ -109,7 +109,7 @@ func array[T any](values []T) []any {
 // asReplied turns an error of a sharded list into the corresponding error of Redis: without the text that this package adds,
 // and without the text that the server adds to an error inside a script. It explains what the server lacks for all scripts.
 func asReplied(err error) error {
-	for _, ours := range []error{session.ErrOutcomeUnknown, session.ErrReplyLost, script.ErrNotReplicated} {
+	for _, ours := range []error{session.ErrOutcomeUnknown, session.ErrReplyLost, session.ErrNotRepeated, script.ErrNotReplicated} {
 		if errors.Is(err, ours) {
 			return err // more than the server's reply in it tells
 		}

@@ -24,8 +24,10 @@ func TestEveryCommandComposes(t *testing.T) {
 		for _, word := range []string{"KEYS", "ARGV", "Reply", "Cost"} {
 			assert.Regexp(t, "(?m)^-- "+word+" ", head, command)
 		}
-		for i, file := range requiredBy(text) {
-			assert.True(t, i == 0 || !strings.HasPrefix(file, "fast/"), "%s: a fast path goes before the helpers", command)
+		composed := mustCompose(command)
+		for i, file := range composed {
+			fast := strings.HasPrefix(file, "fast/")
+			assert.False(t, fast && slices.Contains(composed[:i], "shared/list"), "%s: %s goes before most helpers", command, file)
 		}
 	}
 }
@@ -38,10 +40,8 @@ func TestEveryFileIsRequired(t *testing.T) {
 			required[file] = true
 		}
 	}
-	for _, folder := range []string{"shared", "fast"} {
-		for _, name := range names(files, folder) {
-			assert.Contains(t, slices.Collect(maps.Keys(required)), folder+"/"+name)
-		}
+	for _, file := range slices.Concat(filesOf("shared"), filesOf("fast")) {
+		assert.Contains(t, slices.Collect(maps.Keys(required)), file)
 	}
 	assert.True(t, Requires("push", "shared/list"), "through others")
 	assert.False(t, Requires("llen", "shared/session"))
@@ -57,11 +57,13 @@ func TestEveryHelperIsUsed(t *testing.T) {
 		}
 		return err
 	}))
-	helpers := regexp.MustCompile(`(?m)^local (?:function )?(\w+)`)
-	for _, name := range names(files, "shared") {
-		for _, helper := range helpers.FindAllStringSubmatch(textOf(t, "shared/"+name), -1) {
-			uses := regexp.MustCompile(`\b`+helper[1]+`\b`).FindAllString(code.String(), -1)
-			assert.Greater(t, len(uses), 1, "%s of shared/%s", helper[1], name)
+	helpers := regexp.MustCompile(`(?m)^local (?:function )?(\w+(?:, \w+)*)`)
+	for _, file := range slices.Concat(filesOf("shared"), filesOf("fast")) {
+		for _, line := range helpers.FindAllStringSubmatch(textOf(t, file), -1) {
+			for helper := range strings.SplitSeq(line[1], ", ") {
+				uses := regexp.MustCompile(`\b`+helper+`\b`).FindAllString(code.String(), -1)
+				assert.Greater(t, len(uses), 1, "%s of %s", helper, file)
+			}
 		}
 	}
 }
@@ -89,6 +91,14 @@ func TestCompose(t *testing.T) {
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 	assert.ErrorContains(t, err, "lua: dangles requires nowhere: ")
 	assert.Panics(t, func() { Source("nowhere") })
+}
+
+func filesOf(folder string) []string {
+	var paths []string
+	for _, name := range names(files, folder) {
+		paths = append(paths, folder+"/"+name)
+	}
+	return paths
 }
 
 func textOf(t *testing.T, file string) string {

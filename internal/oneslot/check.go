@@ -24,7 +24,7 @@ func (l *List) Check(ctx context.Context) error {
 	return errors.Join(breaches, err)
 }
 
-// CheckShards is Check without the search for stray shards. It checks a thousand shards in each step.
+// CheckShards is Check without the search for stray shards. It checks 250 shards in each step.
 func (l *List) CheckShards(ctx context.Context) error {
 	var breaches []error
 	for next, first := "", true; first || next != ""; first = false {

@@ -2,6 +2,7 @@ package oneslot
 
 import (
 	"context"
+	"time"
 
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
@@ -63,7 +64,36 @@ func (l *List) Delete() session.Operation {
 // sweep unlinks the shards that an operation removed from the list, if its reply says that there are any. If it is interrupted,
 // later operations continue.
 func (l *List) sweep(ctx context.Context, unswept any) {
+	pace := sweepPace{shards: minSweep}
 	for unswept == int64(1) {
-		unswept, _ = l.read(sweepScript).Run(ctx)
+		start := time.Now()
+		unswept, _ = l.read(sweepScript, pace.shards).Run(ctx)
+		pace.adapt(time.Since(start))
+	}
+}
+
+const (
+	minSweep = 20
+	maxSweep = 320
+	// sweepTime is how much longer a step may take than a quick one, since other clients of the server wait meanwhile.
+	sweepTime = 500 * time.Microsecond
+)
+
+// sweepPace is how many shards a step of a sweep unlinks. How long that takes depends on the elements and on the server.
+type sweepPace struct {
+	shards   int
+	quickest time.Duration // of all steps: the network's part in them
+}
+
+// adapt doubles the step if the last one took little time, and halves it if it took much.
+func (p *sweepPace) adapt(took time.Duration) {
+	if p.quickest == 0 || took < p.quickest {
+		p.quickest = took
+	}
+	switch beyond := took - p.quickest; {
+	case beyond > sweepTime:
+		p.shards = max(minSweep, p.shards/2)
+	case beyond < sweepTime/2:
+		p.shards = min(maxSweep, p.shards*2)
 	}
 }

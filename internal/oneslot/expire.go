@@ -55,6 +55,9 @@ func (l *List) expireStep(expiry layout.Expiry) session.Operation {
 // continueExpiry continues, in bounded steps, the work that an operation left to do for its shards, if the verdict says so. The
 // operation was applied. If this fails, later operations continue.
 func (l *List) continueExpiry(ctx context.Context, verdict int64) {
+	if verdict == verdictContinue {
+		l.sweep(ctx, int64(1)) // in larger steps
+	}
 	for verdict == verdictContinue {
 		reply, err := l.expireStep(layout.Expiry{How: ContinueExpiry}).Run(ctx)
 		if !script.IsDone(err) {

@@ -117,6 +117,9 @@ func (l *List) leaveRenamed(ctx context.Context, master redis.Cmdable, shards st
 		}
 		for _, field := range fields {
 			text, _ := field.(string)
+			if !strings.HasSuffix(text, ":") { // an identity, without the prefix of the list that has it
+				text = strings.TrimSuffix(key, "meta") + text[strings.LastIndexByte(text, ' ')+1:] + ":"
+			}
 			maps.DeleteFunc(shards, func(prefix string, _ []int64) bool { return strings.Contains(text, prefix) })
 		}
 		return nil

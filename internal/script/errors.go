@@ -53,6 +53,12 @@ func IsTransient(err error) bool {
 	return false
 }
 
+// IsFromScript reports whether a transient error is what a script replied, which ran and changed nothing. The server refuses others
+// before it runs anything.
+func IsFromScript(err error) bool {
+	return IsReply(err) && fromScript.MatchString(err.Error())
+}
+
 // IsWrongType reports whether a key holds another type.
 func IsWrongType(err error) bool { // Redis 6 and miniredis put words before it
 	return IsReply(err) && strings.Contains(err.Error(), "WRONGTYPE Operation against a key")
@@ -67,6 +73,7 @@ var (
 	unknownCommand = regexp.MustCompile(`(?i)\bun(known|supported) command\b`)
 	eval           = regexp.MustCompile(`(?i)(\bun(known|supported) command\W+|^NOPERM .* run the \W)eval(sha)?\b`)
 	slotMoves      = regexp.MustCompile(`^TRYAGAIN |ttempted to access a non local key|during rehashing of the slot`)
+	fromScript     = regexp.MustCompile(`^TRYAGAIN .* moving to another node|ttempted to access a non local key|during rehashing of the slot`)
 	inScript       = regexp.MustCompile(`\bUnknown (Redis )?command called from |\bWrong number of args calling `)
 )
 

@@ -2,12 +2,19 @@ package session
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist/internal/script"
 )
+
+// ErrNotRepeated is the error of an operation that the server could not serve for the moment, and that is not repeated because a
+// later one on its list was applied, or may have been.
+var ErrNotRepeated = errors.New("not repeated, to keep the order of its pipeline")
 
 // Pending is an operation that is sent in a pipeline of the caller.
 type Pending struct {
@@ -21,6 +28,9 @@ func (o Operation) Prepare() Pending {
 		return Pending{op: o}
 	}
 	s := o.pool.Get()
+	if s.id != "" && o.pool.recordsMove() && !strings.HasPrefix(s.id, inMeta) {
+		s.rename() // a transaction whose records are in different places would be carried out in part
+	}
 	s.Begin()
 	s.op = o
 	s.address(o)
@@ -33,6 +43,12 @@ func (p Pending) Call() script.Call { return p.op.call }
 // Place names the server that the call goes to, see script.Runner.Place.
 func (p Pending) Place() string { return p.op.pool.Runner.Place(p.op.call.Key()) }
 
+// OnCluster reports whether the call goes to a cluster, whose slots may move.
+func (p Pending) OnCluster() bool {
+	_, cluster := p.op.pool.Runner.Client.(*redis.ClusterClient)
+	return cluster
+}
+
 // Writes reports whether the operation changes a list.
 func (p Pending) Writes() bool { return p.session != nil }
 
@@ -41,12 +57,18 @@ func (p Pending) Keys() []any { return p.op.call.Keys() }
 
 // End returns the operation's reply, given what came back for what was sent. go-redis may have repeated the pipeline, so an error
 // may hide that an earlier attempt was applied. With repeat, an operation whose reply was lost, or that the server could not serve for
-// the moment, is repeated until the time is over. Else it is only found out whether it was applied.
+// the moment, is repeated until the time is over. Otherwise the library only finds out whether it was applied, since later operations
+// on its list were, or may have been.
 func (p Pending) End(ctx context.Context, until time.Time, reply any, err error, repeat bool) (any, error) {
 	if err == redis.Nil {
 		reply, err = nil, nil
 	}
-	again := repeat && err != nil && (!script.IsReply(err) || script.IsTransient(err) || redis.HasErrorPrefix(err, "NOSCRIPT"))
+	passes := script.IsTransient(err) || redis.HasErrorPrefix(err, "NOSCRIPT")
+	again := repeat && err != nil && (passes || !script.IsReply(err))
+	notRepeated := err
+	if passes && !repeat {
+		notRepeated = fmt.Errorf("%w: %w", ErrNotRepeated, script.Explain(err))
+	}
 	s := p.session
 	if s == nil {
 		if again {
@@ -54,7 +76,7 @@ func (p Pending) End(ctx context.Context, until time.Time, reply any, err error,
 			defer cancel()
 			return p.op.pool.Runner.Run(ctx, p.op.call)
 		}
-		return reply, err
+		return reply, notRepeated
 	}
 	outcome := s.learn(reply, err)
 	switch {
@@ -67,7 +89,9 @@ func (p Pending) End(ctx context.Context, until time.Time, reply any, err error,
 		}
 	case s.id != "":
 		s.unknown = true
-		outcome = s.resolve(ctx, until, err)
+		outcome = s.resolve(ctx, until, notRepeated)
+	case outcome.Status == Refused:
+		outcome.Err = notRepeated
 	}
 	return p.op.pool.Put(s, p.op, outcome)
 }

@@ -28,20 +28,20 @@ type Transaction struct {
 	Others  bool // it has other commands too, of which there are no records
 }
 
-// End returns the result of each operation, given what came back and whether that says that the transaction was carried out, and
-// whether it was. If the reply of EXEC was lost, the outcome of all operations is resolved in one step, until the time is over: they
+// End returns the result of each operation, given what came back and whether that says that the transaction was carried out, or for
+// sure that it was not because the slot moves, and whether it was. If the reply of EXEC was lost, the outcome of all operations is resolved in one step, until the time is over: they
 // are never resolved, or undone, by parts. Other commands cannot be fenced. If there are any, and a copy of the transaction may be on
 // its way, it is only asked after, and its sessions are not used again: the copy has all of its effect or none.
-func (t Transaction) End(ctx context.Context, until time.Time, got []Result, executed bool) (results []Result, carriedOut bool) {
+func (t Transaction) End(ctx context.Context, until time.Time, got []Result, executed, moves bool) (results []Result, carriedOut bool) {
 	for i, r := range got {
 		if r.Err == redis.Nil {
 			got[i].Err = nil
 		}
 	}
-	refused := slices.ContainsFunc(got, func(r Result) bool { return script.RefusesScripts(r.Err) })
+	refused := moves || slices.ContainsFunc(got, func(r Result) bool { return script.RefusesScripts(r.Err) })
 	if executed || refused || len(t.records()) == 0 {
 		for i, p := range t.Pending {
-			results = append(results, p.over(got[i]))
+			results = append(results, p.over(got[i], moves))
 		}
 		return results, executed
 	}
@@ -80,7 +80,7 @@ func (t Transaction) End(ctx context.Context, until time.Time, got []Result, exe
 }
 
 // over gives back the session of an operation whose result is known.
-func (p Pending) over(r Result) Result {
+func (p Pending) over(r Result, moves bool) Result {
 	if p.session == nil {
 		return r
 	}
@@ -88,7 +88,7 @@ func (p Pending) over(r Result) Result {
 	if outcome.Status != Done {
 		p.session.unknown, outcome.Status = false, Refused // EXEC told: the script was run, and has changed nothing
 	}
-	if RecordMoves(outcome.Err) {
+	if moves || RecordMoves(outcome.Err) {
 		_ = p.session.moveRecord(context.Background()) // for the next transaction
 	}
 	reply, err := p.op.pool.Put(p.session, p.op, outcome)

@@ -8,7 +8,7 @@
 --       error that the caller retries
 -- Cost  O(1): at most STEP shards.
 
-local STEP = 1000
+local STEP = 250
 local list, problem = open('reading')
 if problem then
   return problem
@@ -28,7 +28,7 @@ elseif bell == 1 and redis.call('PTTL', BELL) < 0 then
 end
 
 local meta_ttl = redis.call('PTTL', META)
-if string.sub(redis.call('HGET', META, 'layout') or '', 1, 2) == LAYOUT .. ' ' and #redis.call('HGETALL', META) > 2 then
+if string.match(redis.call('HGET', META, 'layout') or '', POINTERS) == '' and #redis.call('HGETALL', META) > 2 then
   breach('meta has fields that its layout does not announce')
 end
 if is_empty(list) then

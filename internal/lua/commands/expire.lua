@@ -3,7 +3,7 @@
 -- requires: shared/session shared/sweep shared/discard shared/shards
 --
 -- KEYS  1 meta
--- ARGV  1 to 3 see shared/session.lua, 4 and 5 when: 'in' and milliseconds, 'at' and a Unix time in milliseconds, 'never', or
+-- ARGV  1 to 3 see shared/operation.lua, 4 and 5 when: 'in' and milliseconds, 'at' and a Unix time in milliseconds, 'never', or
 --       'continue' to finish earlier work without setting a time; 6 those of the words NX, XX, GT and LT that apply;
 --       7 the grace in milliseconds
 -- Reply 0 if the condition is not met or there is no list; 1 if all is done; 2 if the time is set and 'continue' must follow

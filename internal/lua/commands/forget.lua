@@ -3,7 +3,7 @@
 -- requires: shared/session
 --
 -- KEYS  1 meta
--- ARGV  1 to 3 see shared/session.lua
+-- ARGV  1 to 3 see shared/operation.lua
 -- Reply 1 if the result was dropped, 0 if the session has gone on
 -- Cost  O(1).
 --

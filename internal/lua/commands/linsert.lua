@@ -3,7 +3,7 @@
 -- requires: shared/session shared/length shared/sweep shared/put
 --
 -- KEYS  1 meta
--- ARGV  1 to 3 see shared/session.lua, 4 'before' or 'after' in any case, 5 the pivot, 6 the value
+-- ARGV  1 to 3 see shared/operation.lua, 4 'before' or 'after' in any case, 5 the pivot, 6 the value
 -- Reply the length of the list, -1 if there is no pivot, or 0 if there is no list. An error changes nothing
 -- Cost  O(elements up to the pivot), two calls a shard; then three calls for each shard from there to the nearer end.
 --

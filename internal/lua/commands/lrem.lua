@@ -3,7 +3,7 @@
 -- requires: shared/session shared/length shared/sweep shared/emptied shared/shards shared/values
 --
 -- KEYS  1 meta
--- ARGV  1 to 3 see shared/session.lua, 4 how many: from the left end if positive, from the right end if negative, all if 0,
+-- ARGV  1 to 3 see shared/operation.lua, 4 how many: from the left end if positive, from the right end if negative, all if 0,
 --       5 the value
 -- Reply how many elements were removed
 -- Cost  O(elements searched), two calls a shard. Then the gaps are closed from the nearer end of the list: O(elements that

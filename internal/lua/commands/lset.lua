@@ -3,7 +3,7 @@
 -- requires: shared/session shared/index shared/sweep
 --
 -- KEYS  1 meta
--- ARGV  1 to 3 see shared/session.lua, 4 the index, 5 the value
+-- ARGV  1 to 3 see shared/operation.lua, 4 the index, 5 the value
 -- Reply OK. An error changes nothing
 -- Cost  O(1) in the number of shards, O(capacity) within one.
 --

@@ -3,7 +3,7 @@
 -- requires: shared/session shared/index shared/sweep shared/discard
 --
 -- KEYS  1 meta
--- ARGV  1 to 3 see shared/session.lua, 4 start, 5 stop
+-- ARGV  1 to 3 see shared/operation.lua, 4 start, 5 stop
 -- Reply 1 if shards may still be to be swept, else 0
 -- Cost  O(1) in the number of shards, O(capacity) within two: the pointers leave the other shards at once, and the sweep that
 --       unlinks them is bounded.

@@ -1,10 +1,10 @@
 -- Pops up to count elements from one end, as LPOP and RPOP do. The caller may wait for more.
 --
--- requires: fast/pop shared/elements shared/sweep shared/wake shared/take
+-- requires: fast/pop_more shared/elements shared/sweep shared/wake shared/take
 --
 -- KEYS  1 meta
--- ARGV  1 to 3 see shared/session.lua, 4 'L' or 'R', 5 count: with 0, the pop counts as done, and earlier copies of it have no
---       effect any more; 6 how the caller waits:
+-- ARGV  1 to 3 see shared/operation.lua, 4 'L' or 'R', 5 count: with 0, the pop counts as done, and earlier copies of it have
+--       no effect any more; 6 how the caller waits:
 --         'no'     not at all
 --         'first'  it is about to wait: if there are fewer than count elements, arm the list
 --         'again'  the same, but it has been waiting: the plain key may have got another type meanwhile

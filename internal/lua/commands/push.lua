@@ -1,10 +1,10 @@
 -- Pushes values onto one end, all of them or none, as LPUSH and RPUSH do, or only if the list has elements, as LPUSHX and
 -- RPUSHX do.
 --
--- requires: fast/push shared/session shared/length shared/sweep shared/put
+-- requires: fast/push_first shared/session shared/length shared/sweep shared/put
 --
 -- KEYS  1 meta
--- ARGV  1 to 3 see shared/session.lua, 4 'L' or 'R', 5 the capacity if this push creates the list, or '' if it must not,
+-- ARGV  1 to 3 see shared/operation.lua, 4 'L' or 'R', 5 the capacity if this push creates the list, or '' if it must not,
 --       6… the values. Without values, the push counts as done, and earlier copies of it have no effect any more
 -- Reply the length of the list, or 0 if the push must not create it. An error changes nothing
 -- Cost  O(values).

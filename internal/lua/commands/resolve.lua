@@ -3,7 +3,7 @@
 -- requires: shared/session
 --
 -- KEYS  1 meta, or the dedup record itself
--- ARGV  1 to 3 see shared/session.lua; 4 if the operation is only asked after: copies of it may have effect
+-- ARGV  1 to 3 see shared/operation.lua; 4 if the operation is only asked after: copies of it may have effect
 -- Reply the result if the operation has been done, or ! for an error; else nil
 -- Cost  O(1).
 --

@@ -3,12 +3,12 @@
 -- requires: shared/sweep
 --
 -- KEYS  1 meta
--- ARGV  none
+-- ARGV  1 how many shards it may look at
 -- Reply 1 if there is more to do, else 0; also 0 if the slot moves and nothing can be done now
--- Cost  O(1): at most SWEEP_STEP shards.
+-- Cost  O(1): at most that many shards.
 
 local list, problem = open()
 if problem then
   return problem
 end
-return sweep(list) and 1 or 0
+return sweep(list, tonumber(ARGV[1])) and 1 or 0

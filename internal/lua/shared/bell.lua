@@ -1,8 +1,6 @@
 -- The bell wakes blocked consumers. A consumer that finds too few elements arms the list, and a push into an armed list rings.
 --
--- requires: shared/list
-
-local BELL = PREFIX .. 'bell'
+-- requires: shared/list shared/ring
 
 -- bell_is_here tells, before the first write, whether the bell can be rung. While the slot moves, a missing bell may be on the
 -- other node, and a new one here would stop the move. It is safe not to ring then: no consumer can start to wait, as BLPOP
@@ -13,12 +11,4 @@ local function bell_is_here()
   end
   redis.call('LLEN', BELL) -- an error if it is no list
   return true
-end
-
--- ring puts a dummy into the bell, which never holds more than one. The bell is here, and the script has written before.
-local function ring()
-  if redis.call('RPUSH', BELL, '1') > 1 then
-    redis.call('LPOP', BELL)
-  end
-  redis.call('PEXPIRE', BELL, IDLE_MS)
 end

@@ -1,6 +1,6 @@
 -- Results with elements in the dedup record. shared/session.lua documents the format.
 --
--- requires: shared/session shared/values
+-- requires: shared/session shared/popped
 
 -- split returns the elements that join has joined, each of them behind its length.
 local function split(joined, from)
@@ -49,22 +49,14 @@ local function elements_problem(total)
   end
 end
 
--- save_elements saves a result with elements, which are in arrays. It pushes several of them to POPPED and trims the older
--- ones: joining many elements in Lua, as a record in meta needs it, costs far more than popping them.
+-- save_elements saves a result with elements, which are in arrays.
 local function save_elements(head, shards, total)
   if total == 0 then
     touch()
     save_result(head)
-  elseif total == 1 then
-    save_result(head .. '=' .. shards[1][1])
-  elseif RECORD_MS then
-    save_result(head .. '@' .. join(shards))
-  elseif POPPED then
-    for _, shard in ipairs(shards) do
-      push_values('RPUSH', POPPED, shard, 1, #shard)
-    end
-    redis.call('LTRIM', POPPED, -total, -1)
-    redis.call('PEXPIRE', POPPED, LIFE)
-    save_result(head .. '@')
+  elseif not FIELD then
+    save_popped(head, shards, total)
+  else
+    save_result(head .. (total == 1 and '=' .. shards[1][1] or '@' .. join(shards)))
   end
 end

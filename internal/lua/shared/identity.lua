@@ -5,14 +5,19 @@
 -- list. No other operation has both. One without a number may run twice, so it takes the server's time instead. The time alone
 -- would not do: clocks are set back, and newer servers stop theirs while a transaction runs.
 --
--- requires: shared/session
+-- requires: shared/keys
+
+-- new_prefix returns a prefix that no other list has.
+local function new_prefix()
+  local number = ARGV[2] ~= '' and ARGV[2] or table.concat(redis.call('TIME'))
+  return PREFIX .. '#' .. string.sub(ARGV[1], -12) .. '.' .. number .. ':'
+end
 
 -- identify sets the prefix of the shards' keys if there is no meta to say it, and tells whether it did.
 local function identify(list)
   if list.shards then
     return false
   end
-  local number = ARGV[2] ~= '' and ARGV[2] or table.concat(redis.call('TIME'))
-  list.shards = PREFIX .. '#' .. string.sub(ARGV[1], -12) .. '.' .. number .. ':'
+  list.shards = new_prefix()
   return true
 end

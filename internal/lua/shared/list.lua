@@ -1,10 +1,7 @@
--- The keys of a list, its state, and the errors for shards that are not there. Every script on a list requires this file.
+-- The state of a list, and the errors for shards that are not there. Every script on a list requires this file.
 --
 -- A list is a small hash, meta, and the shards that it points to. Meta has these fields:
---   layout       the version of this layout, with a '+' behind it if there may be other fields; and, after spaces, the ids
---                of the end shards, the capacity, '1' if a consumer waits on the bell or else '0', and the prefix of the
---                shards' keys. The ids of an empty list are n and n-1. The capacity is the number of elements in a full shard,
---                fixed while the list has elements. Only an empty list is armed. Scripts refuse a version that they do not know
+--   layout       the pointers, see shared/pointers.lua
 --   stale        the ranges of shards that DEL, LTRIM or RENAME left to unlink; live shards in them stay
 --   expires      the Unix time in milliseconds at which the list expires; such a list also has, or is about to have:
 --   ttl          the time at which each shard expires, well after the list
@@ -13,7 +10,7 @@
 --   op:@<id>     the dedup record of a session that keeps it here, see shared/session.lua; and with such records:
 --   records      the Unix time in milliseconds until which one of them may be needed: meta stays, even if the list is empty
 --
--- Most lists have the first field only. A read of one field is the dearest part of a push, and one of seven would double it.
+-- Most lists have the first field only.
 --
 -- The prefix of the shards' keys is made once for each list that is created, and stays. So RENAME renames meta alone, and the
 -- keys of the shards keep the name under which the list was created.
@@ -26,23 +23,14 @@
 -- expired. The TTLs of the keys only free the memory of a list that nobody uses again. While the list lives, a shard has no
 -- TTL or one that ends well after the list, and meta outlives all shards.
 --
--- KEYS[1] is meta. KEYS.plain, of beside.lua, is optional: the plain key that the list stands in for. It must hold nothing
--- while the list is in use. So a list that has elements need not look at it.
---
--- All keys share meta's hash tag, so a cluster keeps them on one node, except while their slot moves. Then a key may be away:
--- an access is an error on the node that gives the slot away, and the key looks absent on the node that receives it.
---
 -- Redis does not roll a script back. Hence the first rule of all scripts: read every key that will be written, and find every
 -- shard that must exist, before the first write.
 --
 -- Over maxmemory, Redis refuses commands that may grow the data set (HSET, RPUSH) until the script has written. Hence the
 -- second rule: a script that must work then, such as a pop or a delete, writes first with a command that never grows.
+--
+-- requires: shared/write_pointers
 
-local META = KEYS[1]
-local PREFIX = string.sub(META, 1, -5) -- without 'meta'
-local PLAIN = KEYS.plain and KEYS.plain[1]
-local LAYOUT = '3'
-local IDLE_MS = 30000 -- the TTL of the keys of an empty list
 local RECORD_MS = nil -- how long the record that this script saves in the meta at KEYS[1] lives; shared/session.lua sets it
 
 -- plain_problem returns the error to reply with if the plain key holds something, else nil. how is as for open.
@@ -94,16 +82,12 @@ local function detach(list)
 end
 
 -- save_list writes the state of the list, but not what only commands/expire.lua and commands/transfer.lua write: they set more,
--- so that others look for it. Nothing else writes the field layout, and only open reads it, except for the scripts under fast/,
--- which run before these functions are defined.
+-- so that others look for it.
 local function save_list(list)
   local more = list.stale or list.expires or list.records or list.old_records or list.more
-  local words = { list.first, list.last, list.cap, list.armed and 1 or 0, list.shards or '' }
-  local layout = LAYOUT .. (more and '+ ' or ' ') .. table.concat(words, ' ')
+  write_pointers(more, list.first, list.last, list.cap, list.armed, list.shards or '')
   if list.stale then
-    redis.call('HSET', META, 'layout', layout, 'stale', stale_text(list))
-  else
-    redis.call('HSET', META, 'layout', layout)
+    redis.call('HSET', META, 'stale', stale_text(list))
   end
   if list.old_fields then
     redis.call('HDEL', META, 'first', 'last', 'cap', 'armed', 'lo', 'hi')
@@ -151,7 +135,10 @@ end
 -- read_pointers returns the state that the field layout holds, or nil if it is broken, and whether there may be other fields.
 local function read_pointers(layout)
   if string.sub(layout, 1, 1) == LAYOUT then
-    local more, first, last, cap, armed, shards = string.match(layout, '^.(%+?) (%-?%d+) (%-?%d+) (%d+) ([01]) (.*)$')
+    local more, first, last, cap, armed, shards = string.match(layout, POINTERS)
+    if shards and shards ~= '' and string.byte(shards, -1) ~= COLON then
+      shards = PREFIX .. shards .. ':'
+    end
     return more and {
       first = tonumber(first), last = tonumber(last), cap = tonumber(cap), armed = armed == '1', shards = shards,
     }, more == '+'

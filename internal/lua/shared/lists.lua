@@ -1,7 +1,7 @@
 -- Lets a script work on several lists.
 --
 -- KEYS  the meta of each list; KEYS.plain are optionally the plain keys that they stand in for, in the same order
--- ARGV  1 to 3 see shared/session.lua, 4 the number of lists
+-- ARGV  1 to 3 see shared/operation.lua, 4 the number of lists
 --
 -- The dedup record is next to the first list.
 --

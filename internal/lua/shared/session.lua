@@ -9,9 +9,8 @@
 --   '!' and a text           the reply is an error; commands/resolve.lua leaves one for copies that arrive late
 --   <head>                   no elements; the head is empty or digits, as the command likes
 --   <head> '=' <element>     one element
---   <head> '@'               several elements, which are in the list POPPED, or, if the record is in meta, behind the '@'
--- shared/elements.lua reads and writes the results with elements. fast/push.lua and fast/pop.lua read and write records by
--- themselves, in the same format, since they run before these functions are defined.
+--   <head> '@'               several elements, or a large one, in the list POPPED; if the record is in meta, behind the '@'
+-- shared/elements.lua and shared/popped.lua read and write the results with elements. Fast paths write them, too.
 --
 -- The record is a key. While its slot moves, a key that is not here may be on the other node, and the operation may have been
 -- done: it is refused. A session that is refused so, and has no unknown outcome, takes a new id, which begins with '@'. The
@@ -20,21 +19,14 @@
 --
 -- replay comes before open: whatever has become of the list, a recorded result is the result.
 --
--- ARGV  1 the id of the session, 2 the sequence number, 3 the TTL of the record in milliseconds, with a minus if it need
---       not begin anew, which is faster; 2 and 3 are '' for an operation that may run twice
---
--- requires: shared/list shared/records
+-- requires: shared/operation shared/popped shared/list shared/records
 
-local SEQUENCE = tonumber(ARGV[2])
-local LIFE = math.abs(tonumber(ARGV[3]) or 0)
 local HOME = KEYS[1] -- the meta that holds the record, if one does
-local FIELD = string.byte(ARGV[1]) == 64 and 'op:' .. ARGV[1] -- '@'
-local RECORD = SEQUENCE and not FIELD and PREFIX .. 'op:' .. ARGV[1]
-local POPPED = RECORD and RECORD .. ':popped'
-RECORD_MS = FIELD and LIFE
+RECORD_MS = FIELD and tonumber(LIFE)
 local RECORD_MOVES = 'TRYAGAIN the dedup record is moving to another node'
 
--- read_record returns the record, or nil; or nil and the error, if the record may be on another node.
+-- read_record returns the record, as much of it as is needed, or nil; or nil and the error, if the record may be on another
+-- node.
 local function read_record()
   if FIELD then
     local value = redis.call('HGET', HOME, FIELD)
@@ -43,11 +35,14 @@ local function read_record()
     end
     return value and string.sub(value, string.find(value, ':', 1, true) + 1)
   end
-  local record = RECORD and redis.pcall('GET', RECORD)
-  if type(record) == 'table' and is_moving(record) or RECORD and not record and is_away(RECORD) then
+  local record = RECORD and redis.pcall('GETRANGE', RECORD, 0, LARGE - 1)
+  if type(record) == 'table' and is_moving(record) or record == '' and is_away(RECORD) then
     return nil, redis.error_reply(RECORD_MOVES)
   end
-  return record
+  if record and #record == LARGE and tonumber(string.match(record, '^%d+')) == SEQUENCE then
+    return redis.call('GET', RECORD)
+  end
+  return record ~= '' and record
 end
 
 -- touch is a first write that OOM allows. save_result must follow.
@@ -64,7 +59,7 @@ end
 local function save_in_meta(record)
   local selected, now, ttl = META, clock(), redis.call('PTTL', HOME)
   META = HOME
-  local layout = redis.call('HGET', META, 'layout')
+  local layout = redis.call('HGET', META, 'layout') or ''
   if ttl == -2 then
     local list = no_list()
     list.records = true
@@ -72,8 +67,8 @@ local function save_in_meta(record)
   elseif not redis.call('HGET', META, FIELD) then
     drop_old_records(META, now)
   end
-  if layout and string.sub(layout, 1, 2) == LAYOUT .. ' ' then -- there is another field from now on
-    redis.call('HSET', META, 'layout', LAYOUT .. '+' .. string.sub(layout, 2))
+  if string.match(layout, POINTERS) == '' then -- from now on there are other fields
+    redis.call('HSET', META, 'layout', LAYOUT .. '+' .. string.sub(layout, #LAYOUT + 1)) -- its prefix is not that of PREFIX
   end
   local all = math.max(now + RECORD_MS, tonumber(redis.call('HGET', META, 'records')) or 0)
   local one = string.format('%.0f:', now + RECORD_MS) .. record
@@ -88,8 +83,8 @@ end
 local function save_result(result)
   if FIELD then
     save_in_meta(ARGV[2] .. ':' .. result)
-  elseif RECORD then
-    redis.call('SET', RECORD, ARGV[2] .. ':' .. result, 'PX', LIFE)
+  else
+    save_record(result)
   end
 end
 

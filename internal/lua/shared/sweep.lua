@@ -2,15 +2,17 @@
 --
 -- requires: shared/list shared/records
 
-local SWEEP_STEP = 100 -- stale shards that one operation looks at
+local SWEEP_STEP = 20 -- stale shards that an operation looks at: more would delay it, and others
 
--- sweep unlinks up to SWEEP_STEP stale shards, never a live one, and records the progress in meta. It stops where the slot
--- moves: a shard on the other node must not count as swept. It tells whether it got on and is to continue.
-local function sweep(list)
+-- sweep unlinks stale shards, SWEEP_STEP unless limit says how many, never a live one, and records the progress in meta. It
+-- stops where the slot moves: a shard on the other node must not count as swept. It tells whether it got on and is to continue.
+local function sweep(list, limit)
   if list.old_records then
     drop_old_records(META, clock())
     list.old_records = nil
-    if not list.stale then
+    if list.only_records and is_empty(list) and not list.armed and not list.records and not list.stale then
+      redis.call('DEL', META)
+    elseif not list.stale then
       save_list(list)
     end
   end
@@ -18,7 +20,7 @@ local function sweep(list)
     return false
   end
   local range, steps, progress = list.stale[1], 0, false
-  while range and steps < SWEEP_STEP do
+  while range and steps < (limit or SWEEP_STEP) do
     local id = range.lo
     if range == list.own and id >= list.first and id <= list.last then
       id = list.last

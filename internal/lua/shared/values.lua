@@ -1,7 +1,6 @@
 -- Pushes any number of values.
-
-local UNPACK_MAX = 1000 -- values that Lua may unpack at once
-local PIECE = 16384 -- bytes that one command pushes, roughly: more would not stay in the processor's cache while it is copied
+--
+-- requires: shared/pieces
 
 -- push_values pushes values[from] to values[to], one after the other.
 local function push_values(PUSH, key, values, from, to)

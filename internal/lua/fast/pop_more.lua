@@ -1,0 +1,43 @@
+-- Pops elements for any caller, from a shard that has more or from a list of one shard, or finds the list empty. KEYS and ARGV
+-- are those of commands/pop.lua.
+--
+-- requires: fast/pop fast/empty shared/popped
+
+FAST = FAST and COUNT > 0 and COUNT < UNPACK_MAX
+if FAST and POPPED and (COUNT > 1 or WAS_LARGE) then
+  FAST = is_here(POPPED)
+  POPPED_IS_HERE = FAST
+end
+if FAST and HOW ~= 'no' then
+  FAST = is_here(BELL) and (HOW ~= 'woken' or ARGV[7] == '' or redis.pcall('EXISTS', ARGV[7]) == 0)
+end
+if FAST and HAS_ELEMENTS then
+  local left = ARGV[4] == 'L'
+  local near = SHARDS .. (left and FIRST or LAST)
+  local size = redis.call('LLEN', near)
+  local waits = size < COUNT and HOW ~= 'no' and HOW ~= 'woken'
+  if size > COUNT or size > 0 and FIRST == LAST and not waits then
+    local values = redis.call(left and 'LPOP' or 'RPOP', near, COUNT)
+    if HOW == 'woken' and size > COUNT then
+      ring()
+    elseif HOW == 'woken' then
+      redis.call('DEL', BELL)
+      write_pointers(false, 0, -1, CAP, true, SHARDS)
+      redis.call('PEXPIRE', META, IDLE_MS)
+    elseif size <= COUNT then
+      redis.call('DEL', META)
+    end
+    save_popped('', { values }, #values)
+    return { 0, values }
+  end
+elseif FAST and RECORD and is_free() then
+  if HOW == 'no' then
+    redis.call('PEXPIRE', RECORD, LIFE) -- OOM allows this, and then what follows
+  else
+    redis.call('DEL', BELL)
+    write_pointers(false, FIRST or 0, LAST or -1, CAP or 0, true, SHARDS or new_prefix())
+    redis.call('PEXPIRE', META, IDLE_MS)
+  end
+  save_record('')
+  return { 0 }
+end

@@ -1,0 +1,24 @@
+-- The operation that a script carries out, and its dedup record. shared/session.lua explains them.
+--
+-- ARGV  1 the id of the session, 2 the sequence number, 3 the TTL of the record in milliseconds, with a minus if it need
+--       not begin anew, which is faster; 2 and 3 are '' for an operation that may run twice
+--
+-- requires: shared/keys
+
+local SEQUENCE = tonumber(ARGV[2])
+local RENEWS = string.byte(ARGV[3]) ~= 45 -- '-': whether the TTL of the record has to begin anew
+local LIFE = RENEWS and ARGV[3] or string.sub(ARGV[3], 2)
+local AT = 64 -- '@', as string.byte has it
+local FIELD = string.byte(ARGV[1]) == AT and 'op:' .. ARGV[1] -- the field of meta that holds the record
+local RECORD = SEQUENCE and not FIELD and PREFIX .. 'op:' .. ARGV[1] -- the key that holds it
+local LARGE = 4096 -- a record of this many bytes is read in full only if needed: to copy it costs more than the operation
+local KEEPS_TTL = false -- whether there is a record, and it keeps its TTL
+
+-- save_record writes the record to its key, if it has one.
+local function save_record(result)
+  if KEEPS_TTL then
+    redis.call('SET', RECORD, ARGV[2] .. ':' .. result, 'KEEPTTL')
+  elseif RECORD then
+    redis.call('SET', RECORD, ARGV[2] .. ':' .. result, 'PX', LIFE)
+  end
+end
