@@ -29,6 +29,8 @@ type Hook struct {
 	match func(key string) bool
 	open  func(key string) (layout.List, error)
 
+	stuck stuckSlots
+
 	mu           sync.Mutex
 	recent, past map[string]layout.List // by key
 }

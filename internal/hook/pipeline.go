@@ -71,7 +71,7 @@ func (h *Hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*inv
 		}
 	}
 	err := p.exec(ctx, next)
-	for attempt := 0; p.slotMoves && !watched && time.Now().Before(p.until) && script.Sleep(ctx, script.Backoff(attempt)) == nil; attempt++ {
+	for attempt := 0; p.mayRepeat() && !watched && time.Now().Before(p.until) && script.Sleep(ctx, script.Backoff(attempt)) == nil; attempt++ {
 		p.reset()
 		err = p.exec(ctx, next)
 	}
@@ -131,6 +131,7 @@ type pipeline struct {
 	start     time.Time
 	guard     *script.Command // of the last attempt, see slotGuard
 	slotMoves bool            // the guard has refused the last attempt
+	recorded  bool            // there are dedup records
 }
 
 // part is a command of a pipeline, or several that are joined, and what is sent for it.
@@ -277,11 +278,11 @@ func (p *pipeline) memoryGuard(ctx context.Context) redis.Cmder {
 // slotGuard returns a command that a cluster refuses while the slot moves, and that changes nothing: EXISTS of two keys, one of which is
 // never there. Redis refuses a transaction as a whole that has one. Without it, some scripts would be carried out and others find that
 // their keys are on the other node, which they cannot declare. A single command needs no guard. A move that does not end must not stop
-// lists whose keys are all here: after guardFor, there is no guard.
+// lists whose keys are all here: after guardFor, there is no guard, and for stuckFor, other transactions in that slot have none.
 //
-// The refusal is certain: go-redis repeats a transaction of a cluster only where none of it was carried out.
+// go-redis does not repeat a transaction with a guard after a failed connection: that is for transaction to do, behind a fence.
 func (p *pipeline) slotGuard(ctx context.Context, words int) *script.Command {
-	if !p.atomic || words < 4 || time.Since(p.start) > guardFor { // words has MULTI and EXEC
+	if !p.atomic || words < 4 { // words has MULTI and EXEC
 		return nil
 	}
 	at := slices.IndexFunc(p.parts, func(part *part) bool { return len(part.pending) > 0 && part.pending[0].OnCluster() })
@@ -289,11 +290,11 @@ func (p *pipeline) slotGuard(ctx context.Context, words int) *script.Command {
 		return nil
 	}
 	meta := p.parts[at].pending[0].Keys()[0].(string)
-	return script.NewCommand(ctx, "exists", meta, meta+":never")
+	if !p.hook.stuck.guards(script.HashTag(meta), p.start) {
+		return nil
+	}
+	return script.NewCommandOnce(ctx, "exists", meta, meta+":never")
 }
-
-// guardFor is how long a transaction waits for the slot to have moved. Most moves take less.
-const guardFor = 2 * time.Second
 
 // refusedByGuard reports whether the guard has kept the server from carrying out the transaction.
 func (p *pipeline) refusedByGuard(wire []redis.Cmder) bool {
@@ -313,6 +314,23 @@ func (p *pipeline) refusedByGuard(wire []redis.Cmder) bool {
 
 // errSlotMoves is the error of a transaction that its guard has stopped.
 const errSlotMoves = rediserr.Error("TRYAGAIN the list is moving to another node")
+
+// mayRepeat reports whether a transaction with a guard was not carried out, and never will be: because the slot moves, or because the
+// connection failed and the fence has found none of its dedup records.
+func (p *pipeline) mayRepeat() bool {
+	if p.guard == nil || p.slotMoves || !p.recorded {
+		return p.slotMoves
+	}
+	for _, part := range p.parts {
+		for _, result := range part.results {
+			if err := result.Err; err == nil || script.IsReply(err) || errors.Is(err, session.ErrOutcomeUnknown) ||
+				errors.Is(err, session.ErrReplyLost) || errors.Is(err, redis.ErrClosed) {
+				return false
+			}
+		}
+	}
+	return true
+}
 
 // reset prepares a transaction that was refused as a whole for another attempt.
 func (p *pipeline) reset() {
@@ -375,6 +393,7 @@ func (p *pipeline) endTransaction(ctx context.Context, until time.Time, wire []r
 	for i := 0; p.slotMoves && i < len(got); i++ {
 		got[i].Err = errSlotMoves
 	}
+	p.recorded = t.Recorded()
 	results, carriedOut := t.End(ctx, until, got, executed, p.slotMoves)
 	for _, part := range p.parts {
 		part.results, results = results[:len(part.sent):len(part.sent)], results[len(part.sent):]

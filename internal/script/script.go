@@ -178,6 +178,9 @@ type Command struct {
 // NewCommand returns a command that go-redis may retry.
 func NewCommand(ctx context.Context, args ...any) *Command { return newCommand(ctx, false, args) }
 
+// NewCommandOnce returns a command that go-redis does not repeat, nor the pipeline or transaction that it is in.
+func NewCommandOnce(ctx context.Context, args ...any) *Command { return newCommand(ctx, true, args) }
+
 func newCommand(ctx context.Context, noRetry bool, args []any) *Command {
 	return &Command{*redis.NewCmd(ctx, args...), noRetry}
 }

@@ -95,6 +95,9 @@ func (p Pending) over(r Result, moves bool) Result {
 	return Result{reply, err}
 }
 
+// Recorded reports whether there are dedup records.
+func (t Transaction) Recorded() bool { return len(t.records()) > 0 }
+
 // records returns the operations that have dedup records.
 func (t Transaction) records() (recorded []Pending) {
 	for _, p := range t.Pending {
