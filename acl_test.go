@@ -92,6 +92,7 @@ func everyCall(list, other *ShardedList) map[string]func(ctx context.Context) er
 	several := redis.LMoveMArgs{Count: 2}
 	soon := time.Now().Add(time.Minute)
 	return map[string]func(ctx context.Context) error{
+		"Adopt":      func(ctx context.Context) error { return list.Adopt(ctx, nil) },
 		"LPush":      func(ctx context.Context) error { return errorOf(list.LPush(ctx, "x", "y", "z")) },
 		"RPush":      func(ctx context.Context) error { return errorOf(list.RPush(ctx, "x")) },
 		"LPushX":     func(ctx context.Context) error { return errorOf(list.LPushX(ctx, "x")) },

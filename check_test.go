@@ -134,21 +134,13 @@ func TestCheckNamesEveryBreach(t *testing.T) {
 }
 
 // A push must not build on what is broken.
-func TestAnOverfullShardIsAnError(t *testing.T) {
+func TestAListWithoutACapacityIsAnError(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		rdb := server.Client(t)
-		list, err := New(rdb, uniqueName(t), WithCapacity(2))
+		list, err := New(server.Client(t), uniqueName(t), WithCapacity(2))
 		require.NoError(t, err)
 		_, err = list.RPush(t.Context(), "a", "b")
 		require.NoError(t, err)
-		require.NoError(t, rdb.RPush(t.Context(), list.shard(t.Context(), 0), "c", "d").Err())
-		for _, values := range [][]any{{"e"}, {"e", "f"}} {
-			_, err = list.RPush(t.Context(), values...)
-			assert.ErrorIs(t, err, ErrBroken)
-		}
-		assert.Equal(t, []string{"a", "b", "c", "d"}, content(t, list))
-
 		list.setPointer(t.Context(), capacity, "")
 		_, err = list.RPush(t.Context(), "e")
 		assert.ErrorIs(t, err, ErrBroken)

@@ -9,6 +9,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/blocking"
 	"github.com/shardedlist/shardedlist/internal/hook"
 	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
 	"github.com/shardedlist/shardedlist/internal/value"
@@ -24,6 +25,8 @@ var (
 	ErrCapacity = errors.New("shardedlist: the capacity is out of range")
 	// ErrReplicas is returned if an argument of WithReplicas is out of range.
 	ErrReplicas = errors.New("shardedlist: an argument of WithReplicas is out of range")
+	// ErrEnd is returned if the argument of WithPoppedAt is neither LEFT nor RIGHT.
+	ErrEnd = errors.New("shardedlist: the end is neither LEFT nor RIGHT")
 )
 
 // Errors for invalid arguments, returned before anything is sent.
@@ -59,6 +62,12 @@ var (
 	// ErrNotReplicated is returned together with the result by an operation that was applied, if fewer replicas acknowledged it
 	// than WithReplicas asks for. A failover may undo the operation.
 	ErrNotReplicated = script.ErrNotReplicated
+	// ErrPoppedAt is returned by Adopt if both the list and the plain key have elements, and WithPoppedAt does not say at which end
+	// those of the plain key belong. Nothing was changed.
+	ErrPoppedAt = errors.New("both the list and the plain key of its name have elements: say WithPoppedAt which end is popped")
+	// ErrOwnKey is returned by Adopt, and by New WithPlain, for a name that has the form of the keys that sharded lists are stored in,
+	// such as {jobs}:bell. Nothing was changed.
+	ErrOwnKey = oneslot.ErrOwnKey
 	// ErrWrongType is returned if a key of the list holds another type. It wraps the server's WRONGTYPE.
 	ErrWrongType = layout.ErrWrongType
 	// ErrLayout is returned if another version of this package, or something else, wrote the keys of the list.
@@ -77,8 +86,6 @@ var (
 	// ErrReplyLost is returned for a command of a transaction whose EXEC was carried out, while its reply was lost. List operations
 	// have records, and so their results all the same; commands on plain keys do not.
 	ErrReplyLost = session.ErrReplyLost
-	// ErrPlainList is returned if a key that matches holds a plain list, as long as the sharded list is empty.
-	ErrPlainList = hook.ErrPlainList
 )
 
 // errApart is the error of the hook for a key of a ring that cannot be on one server with its list.

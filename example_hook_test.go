@@ -83,3 +83,21 @@ func ExampleShardedList_LTrim() {
 	// <nil>
 	// [d c] <nil>
 }
+
+func ExampleShardedList_Adopt() {
+	rdb, stop := connect()
+	defer stop()
+	ctx := context.Background()
+	rdb.RPush(ctx, "jobs", "first", "second", "third") // by a service that does not use this library
+
+	list, _ := shardedlist.New(rdb, "jobs")
+	err := list.Adopt(ctx, func(moved, total int64) { fmt.Println(moved, "of", total, "moved") })
+	fmt.Println(err)
+	fmt.Println(list.LPop(ctx))
+	fmt.Println(rdb.Exists(ctx, "jobs").Val())
+	// Output:
+	// 0 of 0 moved
+	// <nil>
+	// first <nil>
+	// 0
+}

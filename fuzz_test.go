@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -63,10 +64,11 @@ type model struct {
 
 func runModel(t testing.TB, clients []redis.UniversalClient, capacity int, tape []byte) {
 	m := &model{t: t, rdb: clients[0]}
-	m.handles = []*ShardedList{newList(t, clients[0], WithCapacity(capacity))}
-	m.plain = m.handles[0].Name()
+	m.handles = []*ShardedList{newList(t, clients[0], WithCapacity(capacity), WithPoppedAt("LEFT"))}
+	name := m.handles[0].Name()
+	m.plain = "plain-" + name
 	for i, rdb := range clients[1:] {
-		m.handles = append(m.handles, openList(t, rdb, m.plain, WithCapacity(capacity+i)))
+		m.handles = append(m.handles, openList(t, rdb, name, WithCapacity(capacity+i), WithPoppedAt("RIGHT")))
 	}
 	defer m.rdb.Del(context.Background(), m.plain)
 	defer func() { _, _ = m.handles[0].Del(context.Background()) }()
@@ -113,7 +115,8 @@ func (m *model) step(list *ShardedList, operation byte, count int, index int64) 
 		require.NoError(t, err)
 		require.Equal(t, m.rdb.LRange(ctx, m.plain, index, index+int64(count)).Val(), values)
 	case 11:
-		if count != 0 {
+		if count > 0 {
+			m.adopt(list, m.fresh(3*count), index)
 			break
 		}
 		existed, err := list.Del(ctx)
@@ -144,6 +147,27 @@ func (m *model) fresh(count int) []any {
 		m.pushed++
 	}
 	return values
+}
+
+// adopt has the list take over a plain list of its name, and, half of the time, split what has become a long shard.
+func (m *model) adopt(list *ShardedList, values []any, index int64) {
+	t, ctx := m.t, m.t.Context()
+	require.NoError(t, m.rdb.RPush(ctx, list.Name(), values...).Err())
+	if index < 0 {
+		require.NoError(t, list.Adopt(ctx, nil))
+	}
+	for m.rdb.Exists(ctx, list.Name()).Val() == 1 {
+		_, _, err := list.list.AdoptStep(ctx)
+		require.NoError(t, err)
+	}
+	if list == m.handles[0] {
+		m.rdb.RPush(ctx, m.plain, values...)
+		m.apply(history.Call{Name: "rpush", Values: words(values)})
+		return
+	}
+	slices.Reverse(values)
+	m.rdb.LPush(ctx, m.plain, values...)
+	m.apply(history.Call{Name: "lpush", Values: words(values)})
 }
 
 func (m *model) push(sharded func(context.Context, ...any) (int64, error), plain func(context.Context, string, ...any) *redis.IntCmd, values []any) {

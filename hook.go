@@ -27,7 +27,12 @@ import (
 // These fail with ErrUnsupported and do nothing: DUMP, RESTORE, MOVE, MIGRATE, SORT, SORT_RO, WATCH, EVAL, EVALSHA, EVAL_RO,
 // EVALSHA_RO, FCALL and FCALL_RO on a key that matches; a list command, RENAME or COPY on both sharded lists and plain keys, such
 // as LMOVE from one to the other; MULTI as a command of a Pipeline; and a write to a key that a sharded list is stored in. If a
-// key that matches holds a plain list, the error is ErrPlainList. If it holds another type, list commands fail with WRONGTYPE.
+// key that matches holds another type, list commands fail with WRONGTYPE.
+//
+// A plain list at a key that matches, from before the hook or from a process without it, is taken over when the sharded list is
+// empty: the first list command, a read too, renames it in O(1), whatever its length, and works on it from then on. See
+// [ShardedList.Adopt] for the steps that turn it into shards. What other processes push to the key while the sharded list has elements
+// stays there until it is empty, or until Adopt.
 //
 // rdb is the client, cluster client, ring or failover client to which you add the hook. It also works on a Conn or Tx of that
 // client, but list commands outside a pipeline may then use other connections. A client that go-redis creates without hooks, as

@@ -62,11 +62,13 @@ func (d *differential) run() {
 		}
 	}()
 	for range differentialSteps {
-		switch d.random.IntN(6) {
+		switch d.random.IntN(7) {
 		case 0:
 			d.together(false)
 		case 1:
 			d.together(true)
+		case 2:
+			d.pushPlain()
 		default:
 			command := d.command()
 			d.log = append(d.log, fmt.Sprintf("%q", fmt.Sprint(command...)))
@@ -88,6 +90,22 @@ func (d *differential) run() {
 		require.NoError(d.t, list.slot().CheckShards(ctx))
 		d.plain.Do(ctx, d.on("plain", []any{"del", key})...)
 		d.hooked.Do(ctx, d.on("sharded", []any{"del", key})...)
+	}
+}
+
+// pushPlain has a client without the hook begin a list, which the hook must take over.
+func (d *differential) pushPlain() {
+	ctx, key := d.t.Context(), differentialKeys[d.random.IntN(len(differentialKeys))]
+	if d.plain.Exists(ctx, d.key("plain", key)).Val() == 1 {
+		return
+	}
+	values := numbers(0, 1+d.random.IntN(8))
+	d.log = append(d.log, fmt.Sprintf("plain client: rpush %s %v", key, values))
+	for _, where := range []string{"plain", "sharded"} {
+		require.NoError(d.t, d.plain.RPush(ctx, d.key(where, key), values...).Err())
+		if len(values) == 1 {
+			require.NoError(d.t, d.plain.Expire(ctx, d.key(where, key), time.Hour).Err())
+		}
 	}
 }
 

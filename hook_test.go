@@ -342,22 +342,71 @@ func TestHookRefusesOtherTypesAsRedis(t *testing.T) {
 	})
 }
 
-// A plain list at a key that matches is from before the hook, or from a client without it.
-func TestHookRefusesAPlainList(t *testing.T) {
+// A plain list at a key that matches is from before the hook, or from a client without it. The first command takes it over, by itself,
+// in a pipeline and in a transaction.
+func TestHookTakesOverAPlainList(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx := t.Context()
 		rdb, prefix := hookedClient(t, server)
-		plain, key := server.Client(t), prefix+"old"
-		require.NoError(t, plain.RPush(ctx, key, "a").Err())
-		_, pipelined := rdb.Pipelined(ctx, func(p redis.Pipeliner) error { return p.RPush(ctx, key, "b").Err() })
-		for _, err := range []error{rdb.RPush(ctx, key, "b").Err(), rdb.LPop(ctx, key).Err(), rdb.LLen(ctx, key).Err(), pipelined} {
-			assert.ErrorIs(t, err, ErrPlainList)
+		plain := server.Client(t)
+		for name, first := range map[string]func(key string) error{
+			"rpush":  func(key string) error { return rdb.RPush(ctx, key, "z").Err() },
+			"lpop":   func(key string) error { return rdb.LPop(ctx, key).Err() },
+			"llen":   func(key string) error { return rdb.LLen(ctx, key).Err() },
+			"blpop":  func(key string) error { return rdb.BLPop(ctx, time.Minute, key).Err() },
+			"lrange": func(key string) error { return rdb.LRange(ctx, key, 0, 1).Err() },
+			"lrem":   func(key string) error { return rdb.LRem(ctx, key, 1, "5").Err() },
+			"rename": func(key string) error { return rdb.Rename(ctx, key, key).Err() },
+			"expire": func(key string) error { return rdb.Expire(ctx, key, time.Hour).Err() },
+			"pipelined": func(key string) error {
+				_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error { return p.RPush(ctx, key, "z").Err() })
+				return err
+			},
+			"transaction": func(key string) error {
+				_, err := rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+					p.LPop(ctx, key)
+					return p.RPush(ctx, key, "z").Err()
+				})
+				return err
+			},
+		} {
+			key := prefix + name
+			require.NoError(t, plain.RPush(ctx, key, numbers(0, 100)...).Err())
+			require.NoError(t, first(key), name)
+			require.NoError(t, rdb.RPush(ctx, key, "end").Err(), name)
+			assert.Zero(t, plain.Exists(ctx, key).Val(), name)
+			assert.Equal(t, "end", rdb.LIndex(ctx, key, -1).Val(), name)
+			assert.InDelta(t, 101, rdb.LLen(ctx, key).Val(), 1, name)
+			require.NoError(t, openList(t, plain, key).Check(ctx), name)
+			require.NoError(t, rdb.Del(ctx, key).Err())
 		}
-		assert.Equal(t, []string{"a"}, plain.LRange(ctx, key, 0, -1).Val())
-		require.NoError(t, rdb.Del(ctx, key).Err())
-		assert.NoError(t, rdb.RPush(ctx, key, "b").Err())
-		require.NoError(t, rdb.Del(ctx, key).Err())
+	})
+}
+
+// What clients without the hook push while the list has elements is taken over when it has none.
+func TestHookTakesOverWhatOthersPush(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		rdb, prefix := hookedClient(t, server)
+		plain, key := server.Client(t), prefix+"jobs"
+		require.NoError(t, rdb.RPush(ctx, key, "a", "b").Err())
+		require.NoError(t, plain.RPush(ctx, key, "c", "d").Err())
+		for _, want := range []string{"a", "b", "c", "d"} {
+			assert.Equal(t, want, rdb.LPop(ctx, key).Val())
+		}
+		assert.ErrorIs(t, rdb.LPop(ctx, key).Err(), redis.Nil)
+		assert.Zero(t, plain.Exists(ctx, key).Val())
+
+		popped := make(chan []string)
+		go func() { popped <- rdb.BLPop(ctx, time.Minute, key).Val() }()
+		require.Eventually(t, func() bool {
+			info, err := openList(t, plain, key).Info(ctx)
+			return err == nil && info.Armed
+		}, 10*time.Second, time.Millisecond)
+		require.NoError(t, plain.RPush(ctx, key, "e").Err()) // nobody rings: the consumer looks when its BLPOP ends
+		assert.Equal(t, []string{key, "e"}, <-popped)
 	})
 }
 

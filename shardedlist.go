@@ -83,7 +83,7 @@ func open(rdb redis.UniversalClient, name, standsFor string, opts []Option) (lay
 	if name == "" {
 		return nil, ErrEmptyName
 	}
-	if _, ring := rdb.(*redis.Ring); ring && standsFor != "" && script.HashTag(oneslot.KeysOf(name).Meta) != script.HashTag(standsFor) {
+	if standsFor != "" && isApart(rdb, name) {
 		return nil, errApart
 	}
 	s := settings{oneslot.Config{Runner: &script.Runner{Client: rdb}, Name: name, StandsFor: standsFor}}
@@ -92,7 +92,17 @@ func open(rdb redis.UniversalClient, name, standsFor string, opts []Option) (lay
 			return nil, err
 		}
 	}
+	s.WithPlain = s.WithPlain && standsFor == ""
+	if s.WithPlain && isApart(rdb, name) {
+		return nil, errApart
+	}
 	return oneslot.New(s.Config), nil
+}
+
+// isApart reports whether the list and the key of its name may be on different servers of a ring.
+func isApart(rdb redis.UniversalClient, name string) bool {
+	_, ring := rdb.(*redis.Ring)
+	return ring && script.HashTag(oneslot.KeysOf(name).Meta) != script.HashTag(name)
 }
 
 // Name returns the name of the list, as given to New.

@@ -80,11 +80,11 @@ func TestShortSections(t *testing.T) {
 	requireRedis(t)
 	dir := t.TempDir()
 	data := filepath.Join(dir, "results.json")
-	if err := run(t.Context(), []string{"-short", "-runs", "1", "-only", "pairs|many|large", "-o", dir, "-data", data}); err != nil {
+	if err := run(t.Context(), []string{"-short", "-runs", "1", "-only", "pairs|many|large|adopt", "-o", dir, "-data", data}); err != nil {
 		t.Fatal(err)
 	}
 	page := read(t, dir, "benchmarks.md")
-	for _, want := range []string{"| list of 3 | go-redis |", "| Pops from many lists, against go-redis |", "| LPop | 102,400 | 64 |"} {
+	for _, want := range []string{"| list of 3 | go-redis |", "| Pops from many lists, against go-redis |", "| LPop | 102,400 | 64 |", "| by hand, elements/s |"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the report lacks %q", want)
 		}

@@ -45,6 +45,7 @@ var sections = []struct {
 	{"blocked", (*bench).blocked},
 	{"cancel", (*bench).cancel},
 	{"big", (*bench).big},
+	{"adopt", (*bench).adopt},
 	{"memory", (*bench).memory},
 	{"length", (*bench).length},
 	{"book", (*bench).book},

@@ -77,6 +77,9 @@ func newReport(from results) *report {
 	if from.Big != nil {
 		r.big(from.Big)
 	}
+	if from.Adopt != nil {
+		r.adopt(from.Adopt)
+	}
 	if from.Memory != nil {
 		r.memory(from.Memory)
 	}

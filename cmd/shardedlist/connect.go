@@ -23,6 +23,17 @@ const defaultAddress = "redis://127.0.0.1:6379"
 func (a *app) onList(cmd *cobra.Command, name string, work func(context.Context, *shardedlist.ShardedList) error,
 	options ...shardedlist.Option,
 ) error {
+	return a.onServer(cmd, func(ctx context.Context, rdb redis.UniversalClient) error {
+		list, err := shardedlist.New(rdb, name, options...)
+		if err != nil {
+			return err
+		}
+		return work(ctx, list)
+	})
+}
+
+// onServer runs work on the server that the user chose.
+func (a *app) onServer(cmd *cobra.Command, work func(context.Context, redis.UniversalClient) error) error {
 	ctx := cmd.Context()
 	source, address := "--redis", a.address
 	if address == "" {
@@ -33,11 +44,7 @@ func (a *app) onList(cmd *cobra.Command, name string, work func(context.Context,
 		return err
 	}
 	defer func() { _ = rdb.Close() }()
-	list, err := shardedlist.New(rdb, name, options...)
-	if err != nil {
-		return err
-	}
-	return work(ctx, list)
+	return work(ctx, rdb)
 }
 
 // connect returns a client for the server at the address, once the server has answered a PING, and the hosts or the socket in the

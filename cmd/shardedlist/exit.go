@@ -46,7 +46,7 @@ func (a *app) exit(ctx context.Context, err error) int {
 		return exitInterrupted
 	case errors.Is(err, syscall.EPIPE) && !remote:
 		return exitBrokenPipe
-	case !a.started, mistaken, errors.Is(err, shardedlist.ErrCapacity), errors.Is(err, shardedlist.ErrEmptyName):
+	case !a.started, mistaken, errors.Is(err, shardedlist.ErrCapacity), errors.Is(err, shardedlist.ErrEnd), errors.Is(err, shardedlist.ErrEmptyName):
 		code = exitUsage
 	}
 	fmt.Fprintln(a.stderr, "shardedlist:", oneLine(a.withoutAddresses(err.Error()), err))

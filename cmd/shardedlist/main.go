@@ -101,6 +101,7 @@ Exit codes:
 		a.delCommand(),
 		a.infoCommand(),
 		a.checkCommand(),
+		a.adoptCommand(),
 	)
 	root.InitDefaultHelpCmd()
 	help, _, _ := root.Find([]string{"help"})

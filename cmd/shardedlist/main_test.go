@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -285,4 +286,56 @@ func start(ctx context.Context, stdin io.Reader, args ...string) <-chan result {
 func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
 	require.Eventually(t, condition, time.Minute, time.Millisecond)
+}
+
+func TestAdopt(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	for _, key := range []string{"queue:a", "queue:b", "other"} {
+		for i := range 10 {
+			_, err := server.RPush(key, strconv.Itoa(i))
+			require.NoError(t, err)
+		}
+	}
+	run(t, server, nil, "rpush", "queue:c", "a") // its shard is a list too
+	assert.Equal(t, result{exitOK, "queue:a\t10\nqueue:b\t10\n", ""}, run(t, server, nil, "adopt", "--dry-run", "*queue:*"))
+	assert.True(t, server.Exists("queue:a"), "nothing has changed")
+	assert.Equal(t, result{exitOK, "queue:a\t10\nqueue:b\t10\n", ""}, run(t, server, nil, "adopt", "--capacity", "4", "*queue:*"))
+	assert.False(t, server.Exists("queue:a"))
+	assert.Equal(t, "10\n", run(t, server, nil, "llen", "queue:a").out)
+	assert.Contains(t, run(t, server, nil, "info", "queue:b").out, "shards:    3\n")
+
+	_, err := server.RPush("queue:a", "new")
+	require.NoError(t, err)
+	got := run(t, server, nil, "adopt", "queue:a")
+	assert.Equal(t, exitFailure, got.code)
+	assert.Contains(t, got.err, "which end is popped")
+	assert.Equal(t, result{exitOK, "queue:a\t11\n", ""}, run(t, server, nil, "adopt", "--popped", "left", "queue:a", "queue:a"))
+	assert.Equal(t, "new\n", run(t, server, nil, "rpop", "queue:a").out)
+	assert.Equal(t, exitUsage, run(t, server, nil, "adopt", "--popped", "top", "queue:a").code)
+	assert.Equal(t, result{exitOK, "nothing\t0\n", ""}, run(t, server, nil, "adopt", "nothing"))
+}
+
+// What docs/adopting.md says to type works, one command after the other.
+func TestTheAdoptingPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/adopting.md")
+	require.NoError(t, err)
+	server := miniredis.RunT(t)
+	commands := 0
+	for line := range strings.Lines(string(page)) {
+		command, found := strings.CutPrefix(strings.TrimSpace(line), "shardedlist ")
+		if !found || !strings.HasPrefix(line, "    ") {
+			continue
+		}
+		_, err := server.RPush("queue:mail", "a", "b")
+		require.NoError(t, err)
+		if !strings.Contains(command, "--popped") && !strings.Contains(command, "--dry-run") {
+			run(t, server, nil, "del", "queue:mail")
+		}
+		got := run(t, server, nil, strings.Fields(strings.ReplaceAll(command, "'", ""))...)
+		assert.Equal(t, exitOK, got.code, "%s: %s", command, got.err)
+		commands++
+	}
+	assert.Positive(t, commands)
 }

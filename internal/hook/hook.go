@@ -17,12 +17,8 @@ import (
 	"github.com/shardedlist/shardedlist/internal/script"
 )
 
-var (
-	// ErrUnsupported is returned for a command that a sharded list does not support. Its text says what to do instead.
-	ErrUnsupported = errors.New("not supported on a sharded list")
-	// ErrPlainList is returned for a key that matches and holds a plain list.
-	ErrPlainList = errors.New("the key holds a plain list: RENAME it to a key that is not sharded, and push its elements through this client")
-)
+// ErrUnsupported is returned for a command that a sharded list does not support. Its text says what to do instead.
+var ErrUnsupported = errors.New("not supported on a sharded list")
 
 // Hook is a redis.Hook.
 type Hook struct {

@@ -120,8 +120,6 @@ func asReplied(err error) error {
 	}
 	text := replied.Error()
 	switch {
-	case strings.HasPrefix(text, "PLAINLIST"):
-		return ErrPlainList
 	case strings.HasPrefix(text, "RESERVED "):
 		return fmt.Errorf("shardedlist: %w: %s", ErrUnsupported, strings.TrimPrefix(text, "RESERVED "))
 	case strings.Contains(text, string(rediserr.WrongType)):

@@ -80,6 +80,10 @@ type List interface {
 	Move(to List, move Move) (*blocking.Call, error)
 	PopFirst(lists []List, end End, count int) (*blocking.Call, error)
 
+	// AdoptStep moves elements of the plain list of the same name to the list, in a bounded step. It returns how many it has moved, and
+	// how many are left to move.
+	AdoptStep(ctx context.Context) (moved, left int64, err error)
+
 	// All yields the elements from left to right, in bounded steps.
 	All(ctx context.Context) iter.Seq2[string, error]
 	Info(ctx context.Context) (Info, error)
@@ -191,7 +195,7 @@ func (t Transfer) ToItself(length int64, replace bool) (bool, error) {
 type Info struct {
 	First    int64 // id of the leftmost shard
 	Last     int64 // id of the rightmost shard; First-1 if the list is empty
-	Capacity int64 // elements in a full shard; 0 if the list is empty
+	Capacity int64 // elements in a full shard; 0 if the list is empty, or until the first push after a plain list was taken over
 	Length   int64 // number of elements
 	Bytes    int64 // memory of all shards, estimated; 0 where the server has no MEMORY USAGE
 	Slot     int   // cluster slot of all keys

@@ -40,8 +40,13 @@ type Config struct {
 	WithoutDedup bool
 	// RecordLife is how long the server keeps dedup records; 0 means session.RecordLife.
 	RecordLife time.Duration
-	// StandsFor is the plain key that the list stands in for, or empty. The key must not exist while the list is in use.
+	// StandsFor is the plain key that the list stands in for, or empty. A plain list there is taken over when the list is empty, and
+	// a value of another type is an error then. WithPlain says that this goes for all operations; otherwise somebody else looks at the
+	// key for those that a command on any key needs, such as DEL.
 	StandsFor string
+	WithPlain bool
+	// NewcomersAt is the end that the elements of a plain list join where the list has elements already, or empty if it is unknown.
+	NewcomersAt layout.End
 }
 
 // List is a list in one slot.
@@ -50,7 +55,8 @@ type List struct {
 	runner   *script.Runner
 	keys     Keys
 	declared []any // the key that scripts get: meta
-	plain    []any // the plain key that must hold nothing, if there is one
+	plain    []any // the plain key that the list stands in for, if there is one
+	ownPlain []any // it, if all operations look at it
 	sessions *session.Pool
 
 	capacity *capacity // of a list that a push creates
@@ -86,6 +92,9 @@ func New(config Config) *List {
 	l.declared = []any{l.keys.Meta}
 	if config.StandsFor != "" {
 		l.plain = []any{config.StandsFor}
+	}
+	if config.WithPlain {
+		l.ownPlain = l.plain
 	}
 	l.capacity = capacityOf(config)
 	l.sessions = &session.Pool{Runner: l.runner, Key: l.keys.Meta, Disabled: config.WithoutDedup, Life: config.RecordLife}
@@ -136,10 +145,13 @@ func (l *List) Source(side layout.End) blocking.Source { return l.at(side) }
 // Sessions returns the sessions of operations that callers do not share.
 func (l *List) Sessions() *session.Pool { return l.sessions }
 
-// Sibling returns the list of another name, with the same options. It stands in for no key.
+// Sibling returns the list of another name, with the same options. It stands in for the key of that name if this one does.
 func (l *List) Sibling(name string) layout.List {
 	config := l.config
-	config.Name, config.StandsFor = name, ""
+	config.Name = name
+	if config.StandsFor != "" {
+		config.StandsFor = name
+	}
 	sibling := New(config)
 	sibling.ExpiryGrace = l.ExpiryGrace
 	return sibling
@@ -150,9 +162,9 @@ func (l *List) operation(s *script.Script, room int) session.Operation {
 	return l.sessions.Operation(s, l.declared, room, l.plain...)
 }
 
-// unguarded is operation for a script that ignores the key that the list stands in for.
+// unguarded is operation for a script that leaves the key that the list stands in for to the caller, unless the list is WithPlain.
 func (l *List) unguarded(s *script.Script, room int) session.Operation {
-	return l.sessions.Operation(s, l.declared, room)
+	return l.sessions.Operation(s, l.declared, room, l.ownPlain...)
 }
 
 // read returns an operation that changes nothing.
@@ -195,6 +207,9 @@ func operationOn(lists []*List, s *script.Script, room int) session.Operation {
 	var keys, plain []any
 	for _, l := range lists {
 		keys, plain = append(keys, l.keys.Meta), append(plain, l.plain...)
+	}
+	if len(plain) < len(keys) {
+		plain = nil // a script looks at the keys of all lists, or of none
 	}
 	op := lists[0].sessions.Operation(s, keys, 1+room, plain...)
 	op.Append(len(lists))

@@ -41,7 +41,7 @@ func (l *List) strays(ctx context.Context, how string) (strays, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := l.read(straysScript, "", "").Run(ctx); err != nil { // there may be no list of this layout
+	if _, err := l.sessions.Read(straysScript, l.declared, "", "").Run(ctx); err != nil { // there may be no list of this layout
 		return nil, err
 	}
 	shards, err := l.scanShards(ctx, master)
@@ -58,7 +58,7 @@ func (l *List) strays(ctx context.Context, how string) (strays, error) {
 			for _, id := range step {
 				args = append(args, id)
 			}
-			reply, err := l.read(straysScript, args...).Run(ctx)
+			reply, err := l.sessions.Read(straysScript, l.declared, args...).Run(ctx)
 			if err != nil {
 				return found, err
 			}

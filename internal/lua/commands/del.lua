@@ -1,6 +1,6 @@
 -- Deletes the list, as DEL does.
 --
--- requires: shared/sweep shared/discard
+-- requires: shared/sweep shared/discard shared/take_over
 --
 -- KEYS  1 meta
 -- ARGV  none

@@ -1,6 +1,6 @@
 -- Sets or removes the time at which the list expires, as EXPIRE and PERSIST do. Each call handles a bounded number of shards.
 --
--- requires: shared/session shared/sweep shared/discard shared/shards
+-- requires: shared/session shared/sweep shared/discard shared/shards shared/take_over
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 and 5 when: 'in' and milliseconds, 'at' and a Unix time in milliseconds, 'never', or

@@ -1,6 +1,6 @@
 -- Returns the element at an index, as LINDEX does.
 --
--- requires: fast/lindex shared/index
+-- requires: fast/lindex shared/index shared/take_over
 --
 -- KEYS  1 meta
 -- ARGV  1 the index

@@ -1,6 +1,6 @@
 -- Returns the length of the list, as LLEN does.
 --
--- requires: shared/length
+-- requires: shared/length shared/take_over
 --
 -- KEYS  1 meta
 -- ARGV  none

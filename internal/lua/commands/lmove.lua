@@ -1,7 +1,7 @@
 -- Moves elements from one end of a list to an end of another or of the same list, as LMOVE and LMOVEM do. The caller may wait
 -- for them.
 --
--- requires: shared/elements shared/sweep shared/lists shared/wake shared/pass_on shared/take shared/put
+-- requires: shared/elements shared/sweep shared/lists shared/wake shared/pass_on shared/take shared/put shared/take_over
 --
 -- KEYS  see shared/lists.lua: the source is the first list, the destination the second
 -- ARGV  1 to 4 see shared/lists.lua, 5 and 6 the ends of source and destination, 'L' or 'R', 7 the capacity if this creates the

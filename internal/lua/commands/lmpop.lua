@@ -1,6 +1,6 @@
 -- Pops up to count elements from the first of several lists that has any, as LMPOP does. The caller may wait for them.
 --
--- requires: shared/elements shared/sweep shared/lists shared/wake shared/pass_on shared/take
+-- requires: shared/elements shared/sweep shared/lists shared/wake shared/pass_on shared/take shared/take_over
 --
 -- KEYS  see shared/lists.lua
 -- ARGV  1 to 4 see shared/lists.lua, 5 'L' or 'R', 6 count: with 0, the pop counts as done, and earlier copies of it have no

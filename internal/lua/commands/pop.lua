@@ -1,6 +1,6 @@
 -- Pops up to count elements from one end, as LPOP and RPOP do. The caller may wait for more.
 --
--- requires: fast/pop_more shared/elements shared/sweep shared/wake shared/take
+-- requires: fast/pop_more shared/elements shared/sweep shared/wake shared/take shared/take_over
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 'L' or 'R', 5 count: with 0, the pop counts as done, and earlier copies of it have

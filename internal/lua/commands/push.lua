@@ -1,7 +1,7 @@
 -- Pushes values onto one end, all of them or none, as LPUSH and RPUSH do, or only if the list has elements, as LPUSHX and
 -- RPUSHX do.
 --
--- requires: fast/push_first shared/session shared/length shared/sweep shared/put
+-- requires: fast/push_first shared/session shared/length shared/sweep shared/put shared/carve shared/take_over
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 'L' or 'R', 5 the capacity if this push creates the list, or '' if it must not,
@@ -39,6 +39,9 @@ if not room then
 end
 
 put_planned(list, left, room, plan, ARGV, VALUES)
+if room == math.huge then
+  carve_at_times(list, left, left and head or tail, count)
+end
 sweep(list)
 if count == 0 then
   touch()

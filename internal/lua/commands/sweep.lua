@@ -1,6 +1,6 @@
 -- Unlinks some of the shards that DEL or LTRIM left.
 --
--- requires: shared/sweep
+-- requires: shared/sweep shared/take_over
 --
 -- KEYS  1 meta
 -- ARGV  1 how many shards it may look at

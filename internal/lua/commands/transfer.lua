@@ -1,6 +1,6 @@
 -- Renames or copies the list, as RENAME and COPY do.
 --
--- requires: shared/session shared/identity shared/sweep shared/lists
+-- requires: shared/session shared/identity shared/sweep shared/lists shared/take_over
 --
 -- KEYS  see shared/lists.lua: the list is the first, the list of the other name the second
 -- ARGV  1 to 4 see shared/lists.lua, 5 'RENAME' or 'COPY', 6 'replace' to replace a list of that name, or ''
@@ -21,6 +21,16 @@ local how = not renames and 'growing' or nil
 local replaces = ARGV[6] == 'replace'
 local plain = KEYS.plain or {}
 
+-- take_over_plain takes over the plain list at a plain key, if the list is empty. It returns the error if it cannot.
+local function take_over_plain(list, key)
+  if list and key and is_empty(list) then
+    local size = redis.pcall('LLEN', key)
+    if type(size) == 'number' and size > 0 then
+      return not renames and no_memory() or take_over(list, key)
+    end
+  end
+end
+
 -- at_plain_keys returns the reply, or the error, if Redis or a plain key decides what becomes of the command.
 local function at_plain_keys(from, to)
   local source, target = is_empty(from), is_empty(to)
@@ -34,7 +44,7 @@ local function at_plain_keys(from, to)
   if source == target or redis.call('EXISTS', PLAIN) == 0 then
     return nil
   end
-  return replaces and plain_problem() or 0
+  return replaces and look_at_plain(no_list(), how) or 0
 end
 
 use(1)
@@ -44,6 +54,7 @@ if done or failure then
   return tonumber(done) or failure
 end
 local from, problem = open(how)
+problem = problem or take_over_plain(from, plain[1])
 if problem then
   return problem
 end
@@ -51,6 +62,7 @@ use(2)
 PLAIN = nil
 local to
 to, problem = open(how)
+problem = problem or take_over_plain(to, plain[2])
 if problem then
   return problem
 end

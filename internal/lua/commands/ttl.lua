@@ -1,6 +1,6 @@
 -- Returns the time at which the list expires, for TTL and its variants.
 --
--- requires: shared/list
+-- requires: shared/list shared/take_over
 --
 -- KEYS  1 meta
 -- ARGV  none

@@ -17,7 +17,8 @@ local function locate(list, head, length, index)
   if index < head then
     return list.first, index
   end
-  return list.first + 1 + math.floor((index - head) / list.cap), (index - head) % list.cap
+  local between = math.min(math.floor((index - head) / list.cap), list.last - list.first - 1) -- the last shard may be long
+  return list.first + 1 + between, index - head - between * list.cap
 end
 
 -- clamp returns the first and the last index of a range, both counted from the left end. An empty range has first > last.

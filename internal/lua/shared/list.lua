@@ -33,8 +33,17 @@
 
 local RECORD_MS = nil -- how long the record that this script saves in the meta at KEYS[1] lives; shared/session.lua sets it
 
--- plain_problem returns the error to reply with if the plain key holds something, else nil. how is as for open.
-local function plain_problem(how)
+local take_over -- shared/take_over.lua defines it, for the scripts that require that
+
+-- no_memory returns the server's error if its memory is full. RPUSHX of a key that is never there asks, and changes nothing.
+local function no_memory()
+  local reply = redis.pcall('RPUSHX', PREFIX .. 'never', '')
+  return type(reply) == 'table' and string.find(reply.err, 'OOM', 1, true) and reply or nil
+end
+
+-- look_at_plain takes over the plain list at the plain key of an empty list. It returns the error to reply with if that cannot
+-- be, or if the key holds something else. how is as for open.
+local function look_at_plain(list, how)
   local size = redis.pcall('LLEN', PLAIN)
   if type(size) == 'table' then
     if how == 'waiting' and string.find(size.err, 'WRONGTYPE', 1, true) then
@@ -42,11 +51,11 @@ local function plain_problem(how)
     end
     return size
   end
-  if size > 0 then
-    return redis.error_reply('PLAINLIST the key holds a plain list')
-  end
   local seen = redis.pcall('EXISTS', META, PLAIN) -- an error if the node has yet to receive one of them
-  return type(seen) == 'table' and seen or nil
+  if type(seen) == 'table' then
+    return seen
+  end
+  return size > 0 and (how == 'growing' and no_memory() or take_over(list, PLAIN)) or nil
 end
 
 -- clock returns the server's Unix time in milliseconds.
@@ -180,11 +189,12 @@ local function open(how)
     if redis.call('EXISTS', META) == 1 then
       return nil, redis.error_reply('BADLAYOUT meta is a hash that belongs to no list')
     end
-    local problem = PLAIN and plain_problem(how)
+    local list = no_list()
+    local problem = PLAIN and look_at_plain(list, how)
     if problem then
       return nil, problem
     end
-    return no_list()
+    return list
   end
   local version = string.sub(layout, 1, 1)
   if layout ~= '1' and version ~= '2' and not string.find(layout, '^' .. LAYOUT .. '%+? ') then
@@ -194,7 +204,7 @@ local function open(how)
   if not list then
     return nil, redis.error_reply('BROKENLIST meta has no pointers')
   end
-  if list.cap < 1 and list.first <= list.last then
+  if list.cap < 1 and list.first < list.last then
     return nil, redis.error_reply('BROKENLIST meta has the capacity ' .. list.cap)
   end
   if list.shards == '' then -- as in a meta that was made to hold records
@@ -212,7 +222,7 @@ local function open(how)
       empty_expired(list, how)
     end
   end
-  local problem = PLAIN and list.first > list.last and plain_problem(how)
+  local problem = PLAIN and list.first > list.last and look_at_plain(list, how)
   if problem then
     return nil, problem
   end

@@ -2,9 +2,12 @@
 --
 -- requires: shared/list shared/identity shared/bell shared/shards shared/values
 
--- plan_put reads every key that a push of count values will write. size is the length of the end shard, cap the capacity if the
--- push creates the list. It returns how many values the end shard takes and, if shards must be made, a plan for them; or nil
--- and the error. The plan is an array of how many stale elements there are at the id of each new shard, with these fields:
+local TAKEN_CAPACITY = 512 -- that of a list that was taken over, if the first script that needs one does not know it
+
+-- plan_put reads every key that a push of count values will write. size is the length of the end shard, cap the capacity if
+-- the push creates the list, or the second of its shards beside a long one. It returns how many values the end shard takes
+-- and, if shards must be made, a plan for them; or nil and the error. A long shard that is not alone takes any number of
+-- values. The plan is an array of how many stale elements there are at the id of each new shard, with these fields:
 --   ttl    the time at which the new shards expire, or false
 --   fresh  whether meta does not name any shards yet, and so there is nothing at the new keys either
 --   rings  whether the push wakes a consumer
@@ -12,10 +15,11 @@ local function plan_put(list, left, size, count, cap)
   local room, fresh = 0, false
   if is_empty(list) then
     list.cap, fresh = cap, identify(list)
-  elseif size > list.cap then
-    return nil, redis.error_reply('BROKENLIST an end shard holds more than the capacity')
   else
-    room = list.cap - size
+    if list.cap == 0 then -- it was taken over
+      list.cap, list.decides = cap or TAKEN_CAPACITY, true
+    end
+    room = size <= list.cap and list.cap - size or list.first < list.last and math.huge or 0
   end
   if count <= room then
     return room
@@ -40,6 +44,9 @@ local function put_planned(list, left, room, plan, values, from)
   local PUSH, id = left and 'LPUSH' or 'RPUSH', left and list.first or list.last
   local to = math.min(#values, from + room - 1)
   if not plan then
+    if list.decides then
+      save_list(list)
+    end
     push_values(PUSH, list.shards .. id, values, from, to)
     return
   end

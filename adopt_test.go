@@ -1,0 +1,371 @@
+package shardedlist
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+// numbered are n values.
+func numbered(n int) []any {
+	values := make([]any, n)
+	for i := range values {
+		values[i] = strconv.Itoa(i)
+	}
+	return values
+}
+
+func TestAdoptTakesAPlainListOver(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb, name := t.Context(), server.Client(t), uniqueName(t)
+		values := numbered(3001)
+		require.NoError(t, rdb.RPush(ctx, name, values...).Err())
+		list := openList(t, rdb, name, WithCapacity(8))
+		var progress [][2]int64
+		require.NoError(t, list.Adopt(ctx, func(moved, total int64) { progress = append(progress, [2]int64{moved, total}) }))
+		assert.Equal(t, words(values), content(t, list))
+		assert.Zero(t, rdb.Exists(ctx, name).Val(), "the plain key has gone")
+		info, err := list.Info(ctx)
+		require.NoError(t, err)
+		assert.EqualValues(t, 376, info.Shards)
+		require.NoError(t, list.Check(ctx))
+
+		assert.Equal(t, [2]int64{0, 2993}, progress[0], "one RENAME; a shard may stay")
+		for i, p := range progress[1:] {
+			assert.LessOrEqual(t, p[0]-progress[i][0], int64(1000), "a step is bounded")
+			assert.InDelta(t, 2993, p[1], 8, "the total stays, but for the last shard")
+		}
+		last := progress[len(progress)-1]
+		assert.Equal(t, last[0], last[1])
+
+		progress = nil
+		require.NoError(t, list.Adopt(ctx, func(moved, total int64) { progress = append(progress, [2]int64{moved, total}) }))
+		assert.Equal(t, [][2]int64{{0, 0}}, progress, "there is nothing to adopt")
+	})
+}
+
+// Whatever is done to a list with a long shard, it is what a plain list would be: see also TestModel.
+func TestALongShardIsUsedBeforeItIsSplit(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb, name := t.Context(), server.Client(t), uniqueName(t)
+		require.NoError(t, rdb.RPush(ctx, name, numbered(100)...).Err())
+		list := openList(t, rdb, name, WithCapacity(4))
+		_, left, err := list.list.AdoptStep(ctx)
+		require.NoError(t, err)
+		require.EqualValues(t, 96, left)
+		length, err := list.RPush(ctx, "a", "b", "c", "d", "e")
+		require.NoError(t, err)
+		require.EqualValues(t, 105, length)
+		for range 3 { // onto the long shard, each of which makes it shorter
+			_, err = list.LPush(ctx, "x")
+			require.NoError(t, err)
+		}
+		require.NoError(t, list.Check(ctx))
+		info, err := list.Info(ctx)
+		require.NoError(t, err)
+		assert.EqualValues(t, 1+3+2, info.Shards)
+		want := append([]string{"x", "x", "x"}, append(words(numbered(100)), "a", "b", "c", "d", "e")...)
+		assert.Equal(t, want, content(t, list))
+		for i, value := range want {
+			at, err := list.LIndex(ctx, int64(i))
+			require.NoError(t, err)
+			require.Equal(t, value, at)
+			at, err = list.LIndex(ctx, int64(i-len(want)))
+			require.NoError(t, err)
+			require.Equal(t, value, at)
+		}
+	})
+}
+
+// All reads each element once, although the long shard is split and popped from while it reads.
+func TestAllWhileALongShardIsSplit(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		for _, popped := range []string{"LEFT", "RIGHT"} {
+			ctx, rdb, name := t.Context(), server.Client(t), uniqueName(t)+popped
+			list := openList(t, rdb, name, WithCapacity(10), WithPoppedAt(popped))
+			want := words(numbered(6000))
+			beyond := func() { _, _ = list.RPush(ctx, want[5998], want[5999]) }
+			if popped == "RIGHT" { // the long shard is the last one
+				_, err := list.RPush(ctx, want[0], want[1])
+				require.NoError(t, err)
+				require.NoError(t, rdb.RPush(ctx, name, numbered(6000)[2:]...).Err())
+				beyond = func() {}
+				list.list = openList(t, rdb, name, WithCapacity(10), WithPoppedAt("LEFT")).list // newcomers join at the right
+			} else {
+				require.NoError(t, rdb.RPush(ctx, name, numbered(5998)...).Err())
+			}
+			for rdb.Exists(ctx, name).Val() == 1 {
+				_, _, err := list.list.AdoptStep(ctx)
+				require.NoError(t, err)
+			}
+			beyond()
+			var got []string
+			for value, err := range list.All(ctx) {
+				require.NoError(t, err)
+				got = append(got, value)
+				if len(got)%500 == 1 {
+					_, _, err := list.list.AdoptStep(ctx)
+					require.NoError(t, err)
+				}
+			}
+			assert.Equal(t, want, got, popped)
+			require.NoError(t, list.Check(ctx))
+		}
+	})
+}
+
+func TestAdoptNewcomers(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb, name := t.Context(), server.Client(t), uniqueName(t)
+		list := openList(t, rdb, name, WithCapacity(3))
+		_, err := list.RPush(ctx, "a", "b")
+		require.NoError(t, err)
+		require.NoError(t, rdb.RPush(ctx, name, numbered(20)...).Err())
+		require.ErrorIs(t, list.Adopt(ctx, nil), ErrPoppedAt)
+		assert.Equal(t, []string{"a", "b"}, content(t, list))
+		assert.EqualValues(t, 20, rdb.LLen(ctx, name).Val())
+
+		require.NoError(t, openList(t, rdb, name, WithPoppedAt("left")).Adopt(ctx, nil))
+		want := append([]string{"a", "b"}, words(numbered(20))...)
+		assert.Equal(t, want, content(t, list))
+		require.NoError(t, rdb.RPush(ctx, name, "y", "z").Err())
+		require.NoError(t, openList(t, rdb, name, WithPoppedAt("RIGHT")).Adopt(ctx, nil))
+		assert.Equal(t, append([]string{"y", "z"}, want...), content(t, list))
+		require.NoError(t, list.Check(ctx))
+
+		require.NoError(t, rdb.Set(ctx, name, "text", 0).Err())
+		require.ErrorIs(t, list.Adopt(ctx, nil), ErrWrongType)
+		_, err = New(rdb, name, WithPoppedAt("middle"))
+		require.ErrorIs(t, err, ErrEnd)
+	})
+}
+
+// Consumers that wait on the empty list get the elements of the plain list.
+func TestAdoptWakesConsumers(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb, name := t.Context(), server.Client(t), uniqueName(t)
+		list := openList(t, rdb, name)
+		popped := make(chan string)
+		go func() {
+			value, err := list.BLPop(ctx, time.Minute)
+			assert.NoError(t, err)
+			popped <- value
+		}()
+		require.Eventually(t, func() bool {
+			info, err := list.Info(ctx)
+			return err == nil && info.Armed
+		}, 10*time.Second, time.Millisecond)
+		require.NoError(t, rdb.RPush(ctx, name, "a", "b").Err())
+		require.NoError(t, list.Adopt(ctx, nil))
+		assert.Equal(t, "a", <-popped)
+		assert.Equal(t, []string{"b"}, content(t, list))
+	})
+}
+
+// A list WithPlain takes over by itself what is at the key of its name when it is empty, and so do the lists that it is renamed to.
+func TestAListWithPlain(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb, name := t.Context(), server.Client(t), "{"+uniqueName(t)+"}"
+		require.NoError(t, rdb.RPush(ctx, name, "a", "b").Err())
+		require.NoError(t, rdb.RPush(ctx, name+"other", "c").Err())
+		list := openList(t, rdb, name, WithPlain())
+		length, err := list.RPush(ctx, "z")
+		require.NoError(t, err)
+		assert.EqualValues(t, 3, length)
+		renamed, err := list.RenameNX(ctx, name+"other")
+		require.NoError(t, err)
+		assert.False(t, renamed, "there is a list of that name")
+		require.NoError(t, list.Rename(ctx, name+"other"))
+		assert.Equal(t, []string{"a", "b", "z"}, content(t, openList(t, rdb, name+"other")))
+		assert.Zero(t, rdb.Exists(ctx, name, name+"other").Val())
+
+		require.NoError(t, rdb.Set(ctx, name, "text", 0).Err())
+		_, err = list.LLen(ctx)
+		require.ErrorIs(t, err, ErrWrongType)
+		require.NoError(t, rdb.Del(ctx, name).Err())
+
+		require.NoError(t, rdb.RPush(ctx, name, "x").Err())
+		set, err := list.Expire(ctx, time.Hour)
+		require.NoError(t, err)
+		assert.True(t, set)
+		existed, err := list.Del(ctx)
+		require.NoError(t, err)
+		assert.True(t, existed)
+		require.NoError(t, rdb.RPush(ctx, name, "x").Err())
+		existed, err = list.Del(ctx)
+		require.NoError(t, err)
+		assert.True(t, existed, "it was a plain list")
+	})
+}
+
+func TestAPlainListThatExpiresMakesTheListExpire(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb, name := t.Context(), server.Client(t), uniqueName(t)
+		require.NoError(t, rdb.RPush(ctx, name, numbered(50)...).Err())
+		require.NoError(t, rdb.Expire(ctx, name, time.Hour).Err())
+		list := openList(t, rdb, name, WithCapacity(4))
+		require.NoError(t, list.Adopt(ctx, nil))
+		ttl, err := list.TTL(ctx)
+		require.NoError(t, err)
+		assert.InDelta(t, time.Hour, ttl, float64(time.Minute))
+		_, err = list.RPush(ctx, "new")
+		require.NoError(t, err)
+		require.NoError(t, list.Check(ctx))
+		persisted, err := list.Persist(ctx)
+		require.NoError(t, err)
+		assert.True(t, persisted)
+		require.NoError(t, list.Check(ctx))
+	})
+}
+
+// A list that has expired leaves nothing to the plain list that comes after it, whichever operation finds it first.
+func TestAPlainListAfterOneThatHasExpired(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		for first, operation := range map[string]func(*ShardedList) error{
+			"llen":  func(l *ShardedList) error { _, err := l.LLen(t.Context()); return err },
+			"rpush": func(l *ShardedList) error { _, err := l.RPush(t.Context(), "c"); return err },
+			"adopt": func(l *ShardedList) error { return l.Adopt(t.Context(), nil) },
+		} {
+			ctx, rdb, name := t.Context(), server.Client(t), uniqueName(t)
+			list := openList(t, rdb, name, WithPlain(), WithCapacity(2))
+			_, err := list.RPush(ctx, 1, 2, 3, 4, 5)
+			require.NoError(t, err)
+			_, err = list.PExpire(ctx, 20*time.Millisecond)
+			require.NoError(t, err)
+			require.Eventually(t, func() bool {
+				length, err := openList(t, rdb, name).LLen(ctx)
+				return err == nil && length == 0
+			}, 10*time.Second, 5*time.Millisecond)
+			require.NoError(t, rdb.RPush(ctx, name, "a", "b").Err())
+			require.NoError(t, operation(list))
+			assert.Equal(t, []string{"a", "b"}, content(t, list)[:2], first)
+			ttl, err := list.TTL(ctx)
+			require.NoError(t, err)
+			assert.EqualValues(t, -1, ttl, first)
+			require.NoError(t, list.Check(ctx))
+		}
+	})
+}
+
+// Each step is applied once, whatever replies are lost, and a call that was interrupted is continued by another. Consumers and
+// producers of the hook go on meanwhile, and see one list.
+func TestAdoptOverABrokenNetwork(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			ctx, server, name := t.Context(), redistest.Shared(t, kind), uniqueName(t)
+			const total = 60_000
+			require.NoError(t, server.Client(t).RPush(ctx, name, numbered(total)...).Err())
+			calm := server.Client(t)
+			_, _, err := openList(t, calm, name, WithCapacity(16)).list.AdoptStep(ctx)
+			require.NoError(t, err)
+
+			proxy := redistest.NewProxy(t)
+			list := openList(t, server.Client(t, through(proxy)), name)
+			t.Cleanup(func() { proxy.Set(redistest.Faults{}) })
+			_, err = list.LLen(ctx)
+			require.NoError(t, err)
+			proxy.Set(redistest.Faults{CutReply: 0.2})
+			var group sync.WaitGroup
+			var popped []string
+			group.Go(func() {
+				hooked := server.Client(t)
+				hooked.AddHook(NewHook(hooked, Match(name)))
+				for i := range 1000 {
+					value, err := hooked.LPop(ctx, name).Result()
+					assert.NoError(t, err)
+					popped = append(popped, value)
+					assert.NoError(t, hooked.RPush(ctx, name, fmt.Sprint("new", i)).Err())
+				}
+			})
+			for attempt := 0; ; attempt++ {
+				short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+				err := list.Adopt(short, nil)
+				cancel()
+				if err == nil {
+					break
+				}
+				require.Less(t, attempt, 400, "%v", err)
+			}
+			group.Wait()
+			rest := content(t, openList(t, calm, name))
+			want := words(numbered(total))
+			for i := range 1000 {
+				want = append(want, fmt.Sprint("new", i))
+			}
+			assert.Equal(t, want, slices.Concat(popped, rest))
+			require.NoError(t, openList(t, calm, name).Check(ctx))
+		})
+	}
+}
+
+// A server whose memory is full adopts: nothing grows.
+func TestAdoptWhileMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			ctx, server, name := t.Context(), redistest.Start(t, kind), uniqueName(t)
+			rdb := server.Client(t)
+			require.NoError(t, rdb.RPush(ctx, name, numbered(500)...).Err())
+			list := openList(t, rdb, name, WithCapacity(8), WithPoppedAt("LEFT"))
+			require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
+			require.Error(t, rdb.RPush(ctx, name, "x").Err(), "memory is full")
+			require.NoError(t, list.Adopt(ctx, nil))
+			value, err := list.LPop(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, "0", value)
+			require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "0").Err())
+			require.NoError(t, rdb.RPush(ctx, name, numbered(500)...).Err())
+			require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
+			require.NoError(t, list.Adopt(ctx, nil))
+			require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "0").Err())
+			assert.Equal(t, append(words(numbered(500))[1:], words(numbered(500))...), content(t, list))
+			require.NoError(t, list.Check(ctx))
+		})
+	}
+}
+
+// Key and list share a slot, whatever the name. Keys that lists are stored in are no plain lists.
+func TestAdoptAnyName(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		for _, name := range []string{"a}b", "{a", "{tag}a", "{tag}", "a{}b"} {
+			name = uniqueName(t) + name
+			require.NoError(t, rdb.RPush(ctx, name, "a").Err())
+			list := openList(t, rdb, name)
+			require.NoError(t, list.Adopt(ctx, nil), name)
+			assert.Equal(t, []string{"a"}, content(t, list), name)
+			_, err := list.Del(ctx)
+			require.NoError(t, err)
+		}
+		list := openList(t, rdb, uniqueName(t))
+		_, err := list.RPush(ctx, "a")
+		require.NoError(t, err)
+		for _, key := range []string{list.shard(ctx, 0), list.keys().Bell} {
+			require.ErrorIs(t, openList(t, rdb, key).Adopt(ctx, nil), ErrOwnKey)
+			_, err = New(rdb, key, WithPlain())
+			require.ErrorIs(t, err, ErrOwnKey)
+		}
+		assert.Equal(t, []string{"a"}, content(t, list))
+	})
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/shardedlist/shardedlist"
+)
+
+// adoptResult are the figures of taking a plain list over, next to a program that pops its elements and pushes them to shards.
+type adoptResult struct {
+	Elements int           `json:"elements"`
+	First    time.Duration `json:"first_ns"` // server time of the first command, which renames the plain list
+	Push     time.Duration `json:"push_ns"`  // of a push to a list that exists
+	Adopt    time.Duration `json:"adopt_ns"`
+	Adopting stalls        `json:"during_adopt"`
+	ByHand   time.Duration `json:"by_hand_ns"`
+	Idle     stalls        `json:"idle"`
+}
+
+// adopt measures what the taking over of a list of ten million elements takes.
+func (b *bench) adopt(ctx context.Context) error {
+	r := &adoptResult{Elements: pick(b, 100_000, 10_000_000)}
+	hooked := b.server.client()
+	defer hooked.Close()
+	hooked.AddHook(shardedlist.NewHook(hooked, shardedlist.Match("old*")))
+	fill := func(key string) error {
+		return fillFrom(ctx, list{fill: b.server.fillPlain(key)}, r.Elements, incompressible(bigSize))
+	}
+	if err := hooked.RPush(ctx, "old", "loads the scripts").Err(); err != nil {
+		return err
+	}
+	if err := hooked.Del(ctx, "old").Err(); err != nil {
+		return err
+	}
+	if err := fill("old"); err != nil {
+		return err
+	}
+	tick()
+	push := func(took *time.Duration) error {
+		if err := b.server.control.ConfigResetStat(ctx).Err(); err != nil {
+			return err
+		}
+		if err := hooked.RPush(ctx, "old", "x").Err(); err != nil {
+			return err
+		}
+		var err error
+		*took, _, err = b.server.callTime(ctx, "evalsha")
+		return err
+	}
+	if err := push(&r.First); err != nil {
+		return err
+	}
+	if err := push(&r.Push); err != nil {
+		return err
+	}
+	var err error
+	if r.Idle, err = stall(func() error { return sleep(ctx, pick(b, 300*time.Millisecond, 3*time.Second)) }, b.server); err != nil {
+		return err
+	}
+	adopt := func() error { return sharded(b.server.control, "old").Adopt(ctx, nil) }
+	if r.Adopting, err = stall(timed(&r.Adopt, adopt), b.server); err != nil {
+		return err
+	}
+	tick()
+
+	if err := b.server.clear(ctx); err != nil {
+		return err
+	}
+	if err := fill("plain"); err != nil {
+		return err
+	}
+	err = timed(&r.ByHand, func() error { return b.moveByHand(ctx, "plain", sharded(b.server.control, "moved")) })()
+	b.results.Adopt = r
+	return err
+}
+
+// moveByHand pops a thousand elements at a time, and pushes them. It loses them if it dies in between.
+func (b *bench) moveByHand(ctx context.Context, key string, to *shardedlist.ShardedList) error {
+	for {
+		popped, err := b.server.control.LPopCount(ctx, key, 1000).Result()
+		if err == redis.Nil {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		values := make([]any, len(popped))
+		for i, value := range popped {
+			values[i] = value
+		}
+		if _, err := to.RPush(ctx, values...); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *report) adopt(a *adoptResult) {
+	r.section("Taking a plain list over", fmt.Sprintf(`A plain list of %s elements of %d random bytes, and a client with the hook. *By hand* is a
+program that pops a thousand elements at a time and pushes them to a sharded list; it loses them if it dies in between. Each measurement
+runs once.`, count(a.Elements), bigSize))
+	perSecond := func(took time.Duration) string { return count(float64(a.Elements) / took.Seconds()) }
+	t := r.table("", "", "figure")
+	t.row("server time of the first push, which takes the list over", micros(a.First))
+	t.row("server time of the next push", micros(a.Push))
+	t.row("Adopt, elements/s", perSecond(a.Adopt))
+	t.row("by hand, elements/s", perSecond(a.ByHand))
+	t.row("longest stall, idle", millis(a.Idle.Seen))
+	t.row("longest stall, during Adopt", millis(a.Adopting.Seen))
+	t.row("longest command, during Adopt", atMost(a.Adopting.Command))
+	r.compare(fmt.Sprintf("Adopt, %s elements", count(a.Elements)), "popping and pushing them", "", float64(a.ByHand)/float64(a.Adopt))
+}
