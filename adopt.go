@@ -76,7 +76,7 @@ func WithPlain() Option {
 		if meta, _ := oneslot.Owner(s.Name); meta != "" {
 			return fmt.Errorf("shardedlist: plain list %q: %w", s.Name, ErrOwnKey)
 		}
-		s.StandsFor, s.WithPlain = s.Name, true
+		s.StandsFor = s.Name
 		return nil
 	}
 }

@@ -88,39 +88,28 @@ func TestALongShardIsUsedBeforeItIsSplit(t *testing.T) {
 	})
 }
 
-// All reads each element once, although the long shard is split and popped from while it reads.
-func TestAllWhileALongShardIsSplit(t *testing.T) {
+// All reads each element that stays once, although the list has a long shard at first, and is popped from at either end meanwhile.
+func TestAllOfALongShard(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		for _, popped := range []string{"LEFT", "RIGHT"} {
-			ctx, rdb, name := t.Context(), server.Client(t), uniqueName(t)+popped
-			list := openList(t, rdb, name, WithCapacity(10), WithPoppedAt(popped))
-			want := words(numbered(6000))
-			beyond := func() { _, _ = list.RPush(ctx, want[5998], want[5999]) }
-			if popped == "RIGHT" { // the long shard is the last one
-				_, err := list.RPush(ctx, want[0], want[1])
-				require.NoError(t, err)
-				require.NoError(t, rdb.RPush(ctx, name, numbered(6000)[2:]...).Err())
-				beyond = func() {}
-				list.list = openList(t, rdb, name, WithCapacity(10), WithPoppedAt("LEFT")).list // newcomers join at the right
-			} else {
-				require.NoError(t, rdb.RPush(ctx, name, numbered(5998)...).Err())
-			}
-			for rdb.Exists(ctx, name).Val() == 1 {
-				_, _, err := list.list.AdoptStep(ctx)
-				require.NoError(t, err)
-			}
-			beyond()
+		for name, pop := range map[string]func(*ShardedList) error{
+			"lpop": func(l *ShardedList) error { _, err := l.LPop(t.Context()); return err },
+			"rpop": func(l *ShardedList) error { _, err := l.RPop(t.Context()); return err },
+			"push": func(l *ShardedList) error { _, err := l.LPush(t.Context(), "x"); return err },
+		} {
+			ctx, rdb, key := t.Context(), server.Client(t), uniqueName(t)+name
+			require.NoError(t, rdb.RPush(ctx, key, numbered(5000)...).Err())
+			list := openList(t, rdb, key, WithCapacity(10), WithPlain())
 			var got []string
 			for value, err := range list.All(ctx) {
 				require.NoError(t, err)
 				got = append(got, value)
-				if len(got)%500 == 1 {
-					_, _, err := list.list.AdoptStep(ctx)
-					require.NoError(t, err)
+				if len(got)%100 == 1 {
+					require.NoError(t, pop(list), name)
 				}
 			}
-			assert.Equal(t, want, got, popped)
+			want := words(numbered(5000))
+			assert.Equal(t, want[:4900], got[:4900], name)
 			require.NoError(t, list.Check(ctx))
 		}
 	})
@@ -200,6 +189,14 @@ func TestAListWithPlain(t *testing.T) {
 		require.NoError(t, rdb.Del(ctx, name).Err())
 
 		require.NoError(t, rdb.RPush(ctx, name, "x").Err())
+		require.NoError(t, rdb.Expire(ctx, name, time.Hour).Err())
+		ttl, err := list.TTL(ctx)
+		require.NoError(t, err)
+		assert.InDelta(t, time.Hour, ttl, float64(time.Minute))
+		_, err = list.Del(ctx)
+		require.NoError(t, err)
+
+		require.NoError(t, rdb.RPush(ctx, name, "x").Err())
 		set, err := list.Expire(ctx, time.Hour)
 		require.NoError(t, err)
 		assert.True(t, set)
@@ -262,6 +259,81 @@ func TestAPlainListAfterOneThatHasExpired(t *testing.T) {
 			require.NoError(t, list.Check(ctx))
 		}
 	})
+}
+
+// A plain list may expire as late as Redis lets it.
+func TestAPlainListThatExpiresVeryLate(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			ctx, rdb, name := t.Context(), redistest.Shared(t, kind).Client(t), uniqueName(t)
+			require.NoError(t, rdb.RPush(ctx, name, "a", "b", "c").Err())
+			require.NoError(t, rdb.Do(ctx, "pexpireat", name, "9223372036854775807").Err())
+			list := openList(t, rdb, name, WithPlain(), WithCapacity(1))
+			length, err := list.RPush(ctx, "d")
+			require.NoError(t, err)
+			assert.EqualValues(t, 4, length)
+			require.NoError(t, list.Adopt(ctx, nil))
+			assert.Equal(t, []string{"a", "b", "c", "d"}, content(t, list))
+			require.NoError(t, list.Check(ctx))
+		})
+	}
+}
+
+// One list takes its plain list over, and the other, of New, has none.
+func TestAMoveBetweenListsOfWhichOneIsWithPlain(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb, tag := t.Context(), server.Client(t), "{"+uniqueName(t)+"}"
+		require.NoError(t, rdb.RPush(ctx, tag+"a", "1", "2").Err())
+		a, b := openList(t, rdb, tag+"a", WithPlain()), openList(t, rdb, tag+"b")
+		moved, err := a.LMove(ctx, b, "LEFT", "RIGHT")
+		require.NoError(t, err)
+		assert.Equal(t, "1", moved)
+		moved, err = b.LMove(ctx, a, "LEFT", "RIGHT")
+		require.NoError(t, err)
+		assert.Equal(t, "1", moved)
+		assert.Equal(t, []string{"2", "1"}, content(t, a))
+	})
+}
+
+// Keys that lists are stored in are left alone by reads through the hook.
+func TestHookTakesOverNoShard(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		list := newList(t, rdb, WithCapacity(2))
+		_, err := list.RPush(ctx, "a", "b", "c")
+		require.NoError(t, err)
+		hooked := server.Client(t)
+		hooked.AddHook(NewHook(hooked, Match("*")))
+		for _, key := range []string{list.shard(ctx, 0), list.keys().Bell} {
+			hooked.LLen(ctx, key)
+			hooked.LRange(ctx, key, 0, -1)
+			hooked.LIndex(ctx, key, 0)
+		}
+		other := openList(t, rdb, list.Name()+"other", WithPlain())
+		_, _ = other.RenameNX(ctx, list.shard(ctx, 0))
+		assert.Equal(t, []string{"a", "b", "c"}, content(t, list))
+		require.NoError(t, list.Check(ctx))
+	})
+}
+
+// A move to a full server is refused, although it would take a plain list over first.
+func TestAMoveFromAPlainListWhileMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	ctx, server, tag := t.Context(), redistest.Start(t, redistest.Redis), "{"+uniqueName(t)+"}"
+	rdb := server.Client(t)
+	require.NoError(t, rdb.RPush(ctx, tag+"a", "1", "2").Err())
+	hooked := server.Client(t)
+	hooked.AddHook(NewHook(hooked, Match(tag+"*")))
+	require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
+	require.ErrorContains(t, hooked.LMove(ctx, tag+"a", tag+"b", "LEFT", "RIGHT").Err(), "OOM")
+	require.ErrorContains(t, hooked.RPush(ctx, tag+"c", "x").Err(), "OOM")
+	assert.Equal(t, "1", hooked.LPop(ctx, tag+"a").Val())
+	require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "0").Err())
+	assert.Zero(t, hooked.LLen(ctx, tag+"b").Val())
 }
 
 // Each step is applied once, whatever replies are lost, and a call that was interrupted is continued by another. Consumers and

@@ -63,7 +63,7 @@ var (
 	// than WithReplicas asks for. A failover may undo the operation.
 	ErrNotReplicated = script.ErrNotReplicated
 	// ErrPoppedAt is returned by Adopt if both the list and the plain key have elements, and WithPoppedAt does not say at which end
-	// those of the plain key belong. Nothing was changed.
+	// those of the plain key belong. The list and the key have the elements that they had.
 	ErrPoppedAt = errors.New("both the list and the plain key of its name have elements: say WithPoppedAt which end is popped")
 	// ErrOwnKey is returned by Adopt, and by New WithPlain, for a name that has the form of the keys that sharded lists are stored in,
 	// such as {jobs}:bell. Nothing was changed.

@@ -8,7 +8,7 @@ type Info struct {
 	First    int64 // id of the leftmost shard
 	Last     int64 // id of the rightmost shard; First-1 if the list is empty
 	Shards   int64 // number of shards
-	Capacity int64 // elements in a full shard; 0 if the list is empty, or until the first push after a plain list was taken over
+	Capacity int64 // elements in a full shard; 0 if the list is empty
 	Length   int64 // number of elements
 	Bytes    int64 // memory of all shards, estimated from at most sixteen; 0 if the server has no MEMORY USAGE
 	Slot     int   // cluster slot of the keys, computed even if the server is not a cluster

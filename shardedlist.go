@@ -83,17 +83,13 @@ func open(rdb redis.UniversalClient, name, standsFor string, opts []Option) (lay
 	if name == "" {
 		return nil, ErrEmptyName
 	}
-	if standsFor != "" && isApart(rdb, name) {
-		return nil, errApart
-	}
 	s := settings{oneslot.Config{Runner: &script.Runner{Client: rdb}, Name: name, StandsFor: standsFor}}
 	for _, opt := range opts {
 		if err := opt(&s); err != nil {
 			return nil, err
 		}
 	}
-	s.WithPlain = s.WithPlain && standsFor == ""
-	if s.WithPlain && isApart(rdb, name) {
+	if s.StandsFor != "" && isApart(rdb, name) {
 		return nil, errApart
 	}
 	return oneslot.New(s.Config), nil

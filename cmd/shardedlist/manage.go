@@ -65,8 +65,7 @@ func (a *app) infoCommand() *cobra.Command {
   shards    number of shards, the Redis lists that hold the elements
   first     id of the leftmost shard
   last      id of the rightmost shard; less than first if the list is empty
-  capacity  elements per full shard; 0 if the list is empty, or until the first push after
-            a plain list was taken over
+  capacity  elements per full shard; 0 if the list is empty
   bytes     estimated memory of all shards; 0 if the server does not report it
   slot      cluster slot of all keys of the list
   armed     true if consumers waited when the list became empty, or since then

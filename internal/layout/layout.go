@@ -195,7 +195,7 @@ func (t Transfer) ToItself(length int64, replace bool) (bool, error) {
 type Info struct {
 	First    int64 // id of the leftmost shard
 	Last     int64 // id of the rightmost shard; First-1 if the list is empty
-	Capacity int64 // elements in a full shard; 0 if the list is empty, or until the first push after a plain list was taken over
+	Capacity int64 // elements in a full shard; 0 if the list is empty
 	Length   int64 // number of elements
 	Bytes    int64 // memory of all shards, estimated; 0 where the server has no MEMORY USAGE
 	Slot     int   // cluster slot of all keys

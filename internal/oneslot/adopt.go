@@ -20,11 +20,27 @@ func (l *List) AdoptStep(ctx context.Context) (moved, left int64, err error) {
 	if meta, _ := Owner(l.config.Name); meta != "" {
 		return 0, 0, ErrOwnKey
 	}
+	return l.adoptStep(ctx, l.config.Name, string(l.config.NewcomersAt))
+}
+
+// split turns long shards into full ones.
+func (l *List) split(ctx context.Context) error {
+	for left := int64(1); left > 0; {
+		var err error
+		if _, left, err = l.adoptStep(ctx, l.keys.Meta, "none"); !script.IsDone(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// adoptStep is a step of Adopt or split, see adopt.lua.
+func (l *List) adoptStep(ctx context.Context, plain, end string) (moved, left int64, err error) {
 	if err := l.Prepare(ctx); err != nil {
 		return 0, 0, err
 	}
-	op := l.sessions.Operation(adoptScript, l.declared, 2, l.config.Name)
-	op.Append(l.capacity.word(), string(l.config.NewcomersAt))
+	op := l.sessions.Operation(adoptScript, l.declared, 2, plain)
+	op.Append(l.capacity.word(), end)
 	op.Orders = []*session.Order{&l.left.order, &l.right.order}
 	reply, err := op.Run(ctx)
 	if !script.IsDone(err) {

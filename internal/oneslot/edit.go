@@ -52,7 +52,7 @@ func (l *List) Trim(start, stop any) session.Operation {
 
 // Delete deletes the list, and then unlinks its shards in bounded steps. It may run twice.
 func (l *List) Delete() session.Operation {
-	op := l.sessions.ReadBeside(delScript, l.declared, l.ownPlain)
+	op := l.read(delScript)
 	op.Finish = func(ctx context.Context, reply any) (any, error) {
 		flags := reply.([]any)
 		l.sweep(ctx, flags[1])

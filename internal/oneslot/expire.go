@@ -45,9 +45,9 @@ func (l *List) Expire(expiry layout.Expiry) session.Operation {
 	return op
 }
 
-// expireStep is one step of Expire. It leaves the key that the list stands in for to the caller.
+// expireStep is one step of Expire.
 func (l *List) expireStep(expiry layout.Expiry) session.Operation {
-	op := l.unguarded(expireScript, 4)
+	op := l.operation(expireScript, 4)
 	op.Append(string(expiry.How), expiry.Milliseconds, expiry.Conditions, l.ExpiryGrace.Milliseconds())
 	return op
 }
@@ -69,7 +69,7 @@ func (l *List) continueExpiry(ctx context.Context, verdict int64) {
 
 // Lifetime returns when the list expires.
 func (l *List) Lifetime() session.Operation {
-	op := l.sessions.ReadBeside(ttlScript, l.declared, l.ownPlain)
+	op := l.read(ttlScript)
 	op.Finish = func(_ context.Context, reply any) (any, error) {
 		times := reply.([]any)
 		expires, err := strconv.ParseInt(times[0].(string), 10, 64)

@@ -41,10 +41,8 @@ type Config struct {
 	// RecordLife is how long the server keeps dedup records; 0 means session.RecordLife.
 	RecordLife time.Duration
 	// StandsFor is the plain key that the list stands in for, or empty. A plain list there is taken over when the list is empty, and
-	// a value of another type is an error then. WithPlain says that this goes for all operations; otherwise somebody else looks at the
-	// key for those that a command on any key needs, such as DEL.
+	// a value of another type is an error then, but for operations that commands on any key need, such as DEL.
 	StandsFor string
-	WithPlain bool
 	// NewcomersAt is the end that the elements of a plain list join where the list has elements already, or empty if it is unknown.
 	NewcomersAt layout.End
 }
@@ -56,7 +54,6 @@ type List struct {
 	keys     Keys
 	declared []any // the key that scripts get: meta
 	plain    []any // the plain key that the list stands in for, if there is one
-	ownPlain []any // it, if all operations look at it
 	sessions *session.Pool
 
 	capacity *capacity // of a list that a push creates
@@ -90,11 +87,8 @@ func New(config Config) *List {
 		ExpiryGrace: expiryGrace,
 	}
 	l.declared = []any{l.keys.Meta}
-	if config.StandsFor != "" {
+	if meta, _ := Owner(config.StandsFor); config.StandsFor != "" && meta == "" { // a shard is no plain list
 		l.plain = []any{config.StandsFor}
-	}
-	if config.WithPlain {
-		l.ownPlain = l.plain
 	}
 	l.capacity = capacityOf(config)
 	l.sessions = &session.Pool{Runner: l.runner, Key: l.keys.Meta, Disabled: config.WithoutDedup, Life: config.RecordLife}
@@ -162,11 +156,6 @@ func (l *List) operation(s *script.Script, room int) session.Operation {
 	return l.sessions.Operation(s, l.declared, room, l.plain...)
 }
 
-// unguarded is operation for a script that leaves the key that the list stands in for to the caller, unless the list is WithPlain.
-func (l *List) unguarded(s *script.Script, room int) session.Operation {
-	return l.sessions.Operation(s, l.declared, room, l.ownPlain...)
-}
-
 // read returns an operation that changes nothing.
 func (l *List) read(s *script.Script, args ...any) session.Operation {
 	return l.sessions.ReadBeside(s, l.declared, l.plain, args...)
@@ -205,11 +194,17 @@ var errOtherLayout = errors.New("the lists have different layouts")
 // operationOn begins an operation on several lists, see lua/shared/lists.lua.
 func operationOn(lists []*List, s *script.Script, room int) session.Operation {
 	var keys, plain []any
+	looks := false
 	for _, l := range lists {
-		keys, plain = append(keys, l.keys.Meta), append(plain, l.plain...)
+		keys = append(keys, l.keys.Meta)
+		if l.plain != nil {
+			plain, looks = append(plain, l.plain[0]), true
+		} else {
+			plain = append(plain, "") // none
+		}
 	}
-	if len(plain) < len(keys) {
-		plain = nil // a script looks at the keys of all lists, or of none
+	if !looks {
+		plain = nil
 	}
 	op := lists[0].sessions.Operation(s, keys, 1+room, plain...)
 	op.Append(len(lists))

@@ -23,8 +23,8 @@ const scanStep = 1000
 // Length counts the elements.
 func (l *List) Length() session.Operation { return l.read(llenScript) }
 
-// Exists counts the elements. It ignores the key that the list stands in for.
-func (l *List) Exists() session.Operation { return l.sessions.Read(llenScript, l.declared) }
+// Exists counts the elements. Another type at the key that the list stands in for is no error.
+func (l *List) Exists() session.Operation { return l.read(llenScript, "any") }
 
 // Index reads one element.
 func (l *List) Index(index any) session.Operation { return l.read(lindexScript, index) }
@@ -44,12 +44,17 @@ func (l *List) Object(subcommand string) session.Operation {
 	return l.sessions.Read(objectScript, l.declared, subcommand)
 }
 
-// All yields the elements from left to right. Each step reads whole shards.
+// All yields the elements from left to right. Each step reads whole shards. It first splits those that are too long for that.
 func (l *List) All(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		next, last := "", ""
 		for {
 			reply, err := l.read(scanScript, next, last, scanStep).Run(ctx)
+			if err == nil && reply == nil {
+				if err = l.split(ctx); err == nil {
+					continue
+				}
+			}
 			if err != nil {
 				yield("", err)
 				return

@@ -4,7 +4,7 @@
 --
 -- KEYS  1 meta; there is a plain key, see beside.lua
 -- ARGV  1 to 3 see shared/operation.lua, 4 the capacity if this creates the list, 5 the end that the elements of the plain list
---       join, 'L' or 'R', or '' if that is unknown: then the list must be empty
+--       join, 'L' or 'R', or '' if that is unknown, or 'none' to leave the plain key alone
 -- Reply how many elements it has moved, and how many are left to move, as words: of the plain list, and of long shards beyond
 --       their capacity. It is done once nothing is left. An error changes nothing
 -- Cost  O(1): STEP elements, or those of one shard.
@@ -31,33 +31,37 @@ if problem then
   return problem
 end
 local left = ARGV[5] == 'L'
--- decide gives a list that was taken over its capacity.
+local cap = tonumber(ARGV[4])
+
+-- decide gives the list its capacity, if it consists of a long shard: nothing depends on the former one yet.
 local function decide()
-  if list.cap == 0 then
-    list.cap = tonumber(ARGV[4])
+  local alone = list.first == list.last and list.cap ~= cap
+  if alone and redis.call('LLEN', list.shards .. list.first) > math.max(list.cap, cap) then
+    list.cap = cap
     save_list(list)
   end
 end
-local waiting = redis.pcall('LLEN', NEWCOMERS)
-if type(waiting) == 'table' and string.find(waiting.err, 'WRONGTYPE', 1, true) then
-  return waiting
-elseif is_moving(waiting) or is_away(NEWCOMERS) then
-  return redis.error_reply('TRYAGAIN the plain key is moving to another node')
+
+local waiting = 0
+if ARGV[5] ~= 'none' then
+  waiting = redis.pcall('LLEN', NEWCOMERS)
+  if type(waiting) == 'table' and string.find(waiting.err, 'WRONGTYPE', 1, true) then
+    return waiting
+  elseif is_moving(waiting) or is_away(NEWCOMERS) then
+    return redis.error_reply('TRYAGAIN the plain key is moving to another node')
+  end
 end
 
 -- take_some fills the end shard, or moves a step to it if it is a long one. It returns the number of elements it has moved.
 local function take_some()
-  if ARGV[5] == '' then
-    return nil, redis.error_reply('UNKNOWNEND')
-  end
   local id = left and list.first or list.last
   local size
   size, problem = shard_length(list, id)
   local beyond = list.shards .. (id + (left and -1 or 1))
-  if not size or is_away(beyond) then
+  if not size or is_moving(redis.pcall('EXISTS', META, beyond, PREFIX .. 'never')) then
     return nil, problem or redis.error_reply('TRYAGAIN the list is moving to another node')
   end
-  touch()
+  redis.call('HDEL', META, 'armed') -- changes nothing, and OOM allows it
   decide()
   local room = list.first == list.last and math.max(0, list.cap - size) or list.cap - size
   local moves = math.min(waiting, room < 0 and STEP or room)
@@ -73,31 +77,38 @@ local function take_some()
   return moves
 end
 
-local moved = 0
-if waiting > 0 and is_empty(list) then
-  problem = take_over(list, NEWCOMERS)
-elseif waiting > 0 then
-  moved, problem = take_some()
-elseif not is_empty(list) then
-  touch()
+-- split carves, within a step of which some elements have been moved. It returns how many have been then.
+local function split(moved)
+  redis.call('HDEL', META, 'armed') -- changes nothing, and OOM allows it
   decide()
   for _, at_left in ipairs({ true, false }) do
-    local step, bytes
     repeat
-      local size = string.len(redis.call('LINDEX', list.shards .. (at_left and list.first or list.last), 0) or '')
-      step = moved + list.cap <= STEP and carve(list, at_left) or moved == 0 and carve(list, at_left) or 0
+      local size = string.len(redis.call('LINDEX', list.shards .. (at_left and list.first or list.last), 0))
+      local step = (moved == 0 or moved + list.cap <= STEP) and carve(list, at_left) or 0
       moved = moved + step
-      bytes = size * moved
-    until step == 0 or bytes > CARVE_BYTES
+    until step == 0 or size * moved > CARVE_BYTES
+  end
+  return moved
+end
+
+local moved, known = 0, left or ARGV[5] == 'R'
+if waiting > 0 and is_empty(list) then
+  problem = take_over(list, NEWCOMERS, cap)
+elseif not is_empty(list) then
+  if waiting > 0 and known then
+    moved, problem = take_some()
+  end
+  moved = moved and split(moved)
+  if moved == 0 and waiting > 0 and not known then
+    problem = redis.error_reply('UNKNOWNEND')
   end
 end
 if problem then
   return problem
 end
 
-local rest = redis.call('LLEN', NEWCOMERS)
+local rest = waiting > 0 and redis.call('LLEN', NEWCOMERS) or 0
 if not is_empty(list) then
-  decide()
   rest = rest + math.max(0, redis.call('LLEN', list.shards .. list.first) - list.cap)
   if list.first < list.last then
     rest = rest + math.max(0, redis.call('LLEN', list.shards .. list.last) - list.cap)

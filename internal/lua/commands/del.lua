@@ -10,7 +10,7 @@
 -- Safe because it reads the end shards before the first write, HDEL, which OOM allows. Meta keeps the range of ids that are
 -- still to be swept, and every later operation that writes continues the sweep.
 
-local list, problem = open()
+local list, problem = open(nil, true)
 if problem then
   return problem
 end

@@ -25,7 +25,7 @@ local done, failure = replay()
 if done or failure then
   return tonumber(done) or failure
 end
-local list, problem = open()
+local list, problem = open(nil, true)
 if problem then
   return problem
 end

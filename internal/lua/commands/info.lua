@@ -4,7 +4,7 @@
 --
 -- KEYS  1 meta
 -- ARGV  none
--- Reply first, last, the capacity (0 if there is none yet), the length, 1 if a consumer waits or else 0, how many ids are
+-- Reply first, last, the capacity (0 if the list is empty), the length, 1 if a consumer waits or else 0, how many ids are
 --       still to be swept, and the prefix of the shards' keys, '' if there is no meta
 -- Cost  O(1).
 

@@ -3,11 +3,11 @@
 -- requires: shared/length shared/take_over
 --
 -- KEYS  1 meta
--- ARGV  none
+-- ARGV  1 'any' for EXISTS and TYPE, of which the caller serves keys of other types; else none
 -- Reply the length
 -- Cost  O(1): all shards between the ends are full.
 
-local list, problem = open('reading')
+local list, problem = open('reading', ARGV[1] == 'any')
 if problem then
   return problem
 end

@@ -31,6 +31,7 @@ if done then
 elseif failure then
   return failure
 end
+local full = KEYS.plain and no_memory() -- a plain list that is taken over is the first write, and OOM allows all others
 local source, problem = open((WOKEN or ARGV[11] == 'again') and 'waiting')
 if problem then
   return problem
@@ -80,6 +81,9 @@ end
 local destination = source
 local room, plan
 if total > 0 and not in_place then
+  if full then
+    return full
+  end
   use(2)
   if not same then
     destination, problem = open('growing')

@@ -1,65 +1,37 @@
--- Returns the next elements of the list, from left to right.
+-- Returns the next shards of the list, from left to right.
 --
 -- requires: shared/list shared/take_over
 --
 -- KEYS  1 meta
--- ARGV  1 where to start, 2 where to end, both '' in the first call, 3 how many elements are enough
--- Reply where to continue ('' at the end), where to end, and arrays of elements, one for each shard
--- Cost  O(elements returned): whole shards, and parts of long ones.
+-- ARGV  1 the id of the shard to start at, 2 the id of the last shard to read, both '' in the first call, 3 how many elements
+--       are enough
+-- Reply the id to continue at ('' at the end), the id of the last shard to read, and arrays of elements, one for each shard;
+--       or nil if a long shard must be split first: its elements change their places when it gets shorter
+-- Cost  O(elements returned), and at least one shard.
 --
--- A place to start is the id of a shard; in a long shard, '<' and the number of elements behind the place follow, or, in the
--- last shard, '>' and the number of elements before it. So it stays where it is when elements leave the shard at the end of
--- the list, and when a carve moves others to shards of their own. The place to end is the id of a shard, or '*' for that of
--- the last one, while that is long.
---
--- Elements stay in their order, unless LINSERT or LREM moves them. So an element that is in the list from the first call to the
--- last is read exactly once.
+-- Elements stay in their shard, unless LINSERT or LREM moves them. So an element that is in the list from the first call to the
+-- last is read exactly once. At most the list that comes after an empty one has a long shard in a later call.
 
 local list, problem = open('reading')
 if problem then
   return problem
 end
-
-local function size_at(id)
-  return redis.call('LLEN', list.shards .. id)
+local id = math.max(tonumber(ARGV[1]) or list.first, list.first)
+local final = math.min(tonumber(ARGV[2]) or list.last, list.last)
+local wanted = tonumber(ARGV[3])
+local found = {}
+if ARGV[1] == '' and id <= final and redis.call('LLEN', list.shards .. final) > list.cap then
+  return false
 end
-
-local final = ARGV[2]
-if final == '' and not is_empty(list) then
-  final = size_at(list.last) > list.cap and '*' or tostring(list.last)
-end
-local stop = math.min(tonumber(final) or list.last, list.last)
-local word, kind, count = string.match(ARGV[1], '^(%-?%d+)([<>]?)(%d*)$')
-local id = math.max(tonumber(word) or list.first, list.first)
-local behind, before = nil, 0
-if kind and kind ~= '' and id == tonumber(word) then
-  behind, before = kind == '<' and tonumber(count), kind == '>' and tonumber(count) or 0
-  while behind and id > list.first and behind > size_at(id) do -- carved since
-    behind, id = behind - size_at(id), id - 1
-  end
-  while id < list.last and before >= size_at(id) do
-    before, id = before - size_at(id), id + 1
-  end
-end
-
-local wanted, found, next = tonumber(ARGV[3]), {}, nil
-while not next and id <= stop and wanted > 0 do
-  local size = size_at(id)
+while id <= final and wanted > 0 do
+  local size = redis.call('LLEN', list.shards .. id)
   if size == 0 then
     return missing(list, id)
+  elseif size > list.cap then
+    return false
   end
-  local from = behind and math.max(0, size - behind) or before
-  local take = size > list.cap and math.min(size - from, wanted) or size - from
-  local elements = redis.call('LRANGE', list.shards .. id, from, from + take - 1)
-  found[#found + 1] = elements
-  wanted = wanted - #elements
-  behind, before = nil, 0
-  if from + take == size then
-    id = id + 1
-  elseif id == list.last and id > list.first then
-    next = id .. '>' .. (from + take)
-  else
-    next = id .. '<' .. (size - from - take)
-  end
+  found[#found + 1] = redis.call('LRANGE', list.shards .. id, 0, -1)
+  wanted = wanted - size
+  id = id + 1
 end
-return { next or id <= stop and tostring(id) or '', final, found }
+return { id <= final and tostring(id) or '', tostring(final), found }

@@ -66,7 +66,7 @@ problem = problem or take_over_plain(to, plain[2])
 if problem then
   return problem
 end
-local verdict = plain[1] and at_plain_keys(from, to)
+local verdict = plain[1] and plain[2] and at_plain_keys(from, to)
 if verdict then
   if type(verdict) == 'number' then
     save_result(verdict)

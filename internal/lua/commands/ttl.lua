@@ -7,7 +7,7 @@
 -- Reply the Unix time in milliseconds, -1 if the list never expires, or -2 if there is none; then the server's time
 -- Cost  O(1).
 
-local list, problem = open('reading')
+local list, problem = open('reading', true)
 if problem then
   return problem
 end

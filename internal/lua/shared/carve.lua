@@ -20,14 +20,14 @@ end
 local function carve(list, left)
   local id, step = left and list.first or list.last, left and -1 or 1
   local inner, outer = list.shards .. id, list.shards .. (id + step)
-  if redis.call('LLEN', inner) <= list.cap or is_moving(redis.pcall('EXISTS', inner, outer)) then
+  if redis.call('LLEN', inner) <= list.cap or is_moving(redis.pcall('EXISTS', inner, outer, PREFIX .. 'never')) then
     return 0
   end
+  local ttl = list.expires and redis.call('HGET', META, 'ttl')
   redis.call('RENAME', inner, outer) -- over what may be stale there
   shift(outer, inner, left, list.cap)
-  if list.expires then
-    set_ttl(list, id, redis.call('HGET', META, 'ttl'))
-  end
+  set_ttl(list, id, ttl)
+  set_ttl(list, id + step, ttl) -- which the TTL cursor may have passed
   list[left and 'first' or 'last'] = id + step
   save_list(list)
   return list.cap

@@ -42,20 +42,21 @@ local function no_memory()
 end
 
 -- look_at_plain takes over the plain list at the plain key of an empty list. It returns the error to reply with if that cannot
--- be, or if the key holds something else. how is as for open.
-local function look_at_plain(list, how)
+-- be, or if the key holds something else. how and any are as for open.
+local function look_at_plain(list, how, any)
   local size = redis.pcall('LLEN', PLAIN)
   if type(size) == 'table' then
-    if how == 'waiting' and string.find(size.err, 'WRONGTYPE', 1, true) then
+    if any or how == 'waiting' and string.find(size.err, 'WRONGTYPE', 1, true) then
       return nil
     end
     return size
   end
   local seen = redis.pcall('EXISTS', META, PLAIN) -- an error if the node has yet to receive one of them
   if type(seen) == 'table' then
-    return seen
+    return not any and seen or nil
   end
-  return size > 0 and (how == 'growing' and no_memory() or take_over(list, PLAIN)) or nil
+  local problem = size > 0 and (how == 'growing' and no_memory() or take_over(list, PLAIN))
+  return not any and problem or nil
 end
 
 -- clock returns the server's Unix time in milliseconds.
@@ -182,15 +183,16 @@ end
 -- expired is empty. In the state, stale are the ranges of stale shards, if there are any, and own is the one of them whose keys
 -- have the list's own prefix; the others are of lists that this one has replaced. how is 'reading' for a script that never
 -- writes, 'growing' for one that OOM must refuse, 'waiting' for a consumer that has begun to wait, to which a plain key of
--- another type is no error any more, as in Redis; else nil.
-local function open(how)
+-- another type is no error any more, as in Redis; else nil. any says that this is for a command on keys of any
+-- type: whatever else the plain key holds, and where it may be on another node, the caller serves it.
+local function open(how, any)
   local layout = redis.call('HGET', META, 'layout')
   if not layout then
     if redis.call('EXISTS', META) == 1 then
       return nil, redis.error_reply('BADLAYOUT meta is a hash that belongs to no list')
     end
     local list = no_list()
-    local problem = PLAIN and look_at_plain(list, how)
+    local problem = PLAIN and look_at_plain(list, how, any)
     if problem then
       return nil, problem
     end
@@ -204,7 +206,7 @@ local function open(how)
   if not list then
     return nil, redis.error_reply('BROKENLIST meta has no pointers')
   end
-  if list.cap < 1 and list.first < list.last then
+  if list.cap < 1 and list.first <= list.last then
     return nil, redis.error_reply('BROKENLIST meta has the capacity ' .. list.cap)
   end
   if list.shards == '' then -- as in a meta that was made to hold records
@@ -222,7 +224,7 @@ local function open(how)
       empty_expired(list, how)
     end
   end
-  local problem = PLAIN and list.first > list.last and look_at_plain(list, how)
+  local problem = PLAIN and list.first > list.last and look_at_plain(list, how, any)
   if problem then
     return nil, problem
   end

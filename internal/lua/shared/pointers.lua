@@ -2,9 +2,9 @@
 --
 -- The field holds the version of this layout, with a '+' behind it if there may be other fields; and, after spaces, the ids of
 -- the end shards, the capacity, '1' if a consumer waits on the bell or else '0', and the prefix of the shards' keys. The ids of
--- an empty list are n and n-1. The capacity is the number of elements in a full shard, fixed while the list has elements.
--- It may be 0 in a list of one shard, see shared/take_over.lua. Only an empty list is armed. Scripts refuse a version that they
--- do not know.
+-- an empty list are n and n-1. The capacity is the number of elements in a full shard, fixed while the list has elements,
+-- unless it is one long shard, see shared/take_over.lua. Only an empty list is armed. Scripts refuse a version that they do not
+-- know.
 --
 -- A prefix ends with a colon. Unless the list was renamed, it begins as the other keys of the list do, and is stored without
 -- that part and without the colon: so the field has fewer than 64 bytes, and meta its small form, however long the name.

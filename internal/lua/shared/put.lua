@@ -2,8 +2,6 @@
 --
 -- requires: shared/list shared/identity shared/bell shared/shards shared/values
 
-local TAKEN_CAPACITY = 512 -- that of a list that was taken over, if the first script that needs one does not know it
-
 -- plan_put reads every key that a push of count values will write. size is the length of the end shard, cap the capacity if
 -- the push creates the list, or the second of its shards beside a long one. It returns how many values the end shard takes
 -- and, if shards must be made, a plan for them; or nil and the error. A long shard that is not alone takes any number of
@@ -16,8 +14,8 @@ local function plan_put(list, left, size, count, cap)
   if is_empty(list) then
     list.cap, fresh = cap, identify(list)
   else
-    if list.cap == 0 then -- it was taken over
-      list.cap, list.decides = cap or TAKEN_CAPACITY, true
+    if list.first == list.last and size > list.cap and size > (cap or size) then
+      list.cap = cap -- nothing depends on the former one yet
     end
     room = size <= list.cap and list.cap - size or list.first < list.last and math.huge or 0
   end
@@ -44,9 +42,6 @@ local function put_planned(list, left, room, plan, values, from)
   local PUSH, id = left and 'LPUSH' or 'RPUSH', left and list.first or list.last
   local to = math.min(#values, from + room - 1)
   if not plan then
-    if list.decides then
-      save_list(list)
-    end
     push_values(PUSH, list.shards .. id, values, from, to)
     return
   end

@@ -6,6 +6,7 @@
 --
 -- requires: shared/list shared/ring
 
+local TAKEN_CAPACITY = 512 -- as DefaultCapacity in internal/oneslot
 local GRACE_MS = 60000 -- how long a shard outlives a list that expires, at the least
 
 -- taken_prefix returns a prefix that no other list has. shared/identity.lua explains it; this one must do for scripts without a
@@ -19,8 +20,9 @@ end
 -- expire_taken lets the list of one shard expire when the plain list did. commands/expire.lua explains the fields.
 local function expire_taken(list, ttl)
   local now = clock()
-  local shard_ttl = string.format('%.0f', now + 2 * ttl + 2 * GRACE_MS)
-  list.expires, list.more = now + ttl, true
+  local near = math.min(now + ttl, 2 ^ 53) -- numbers up to here are exact
+  local shard_ttl = string.format('%.0f', 2 * near - now + 2 * GRACE_MS)
+  list.expires, list.now, list.more = near, now, true
   save_list(list)
   redis.call('HSET', META, 'expires', string.format('%.0f', list.expires), 'ttl', shard_ttl)
   redis.call('PEXPIREAT', list.shards .. list.first, shard_ttl)
@@ -30,8 +32,9 @@ local function expire_taken(list, ttl)
 end
 
 -- take_over makes the plain list at the key the only shard of the list, which is empty. It returns an error if it cannot, with
--- nothing changed. Its first write is a RENAME, which OOM allows. The capacity is left to the first push that needs it.
-function take_over(list, key)
+-- nothing changed. Its first write is a RENAME, which OOM allows. Without a capacity, the list gets TAKEN_CAPACITY; the push
+-- that makes the second shard beside a long one may change that.
+function take_over(list, key, cap)
   local prefix = list.shards or taken_prefix(key)
   local shard = prefix .. list.first
   if is_moving(redis.pcall('EXISTS', key, shard)) then
@@ -40,7 +43,7 @@ function take_over(list, key)
   local ttl = redis.call('PTTL', key)
   local rings = list.armed and not is_away(BELL) and type(redis.pcall('LLEN', BELL)) == 'number'
   redis.call('RENAME', key, shard)
-  list.shards, list.last, list.cap, list.armed = prefix, list.first, 0, false
+  list.shards, list.last, list.cap, list.armed = prefix, list.first, cap or TAKEN_CAPACITY, false
   list.only_records, list.more = nil, nil
   redis.call('HDEL', META, 'expires', 'ttl', 'walk') -- of a list that has expired
   save_list(list)
