@@ -38,7 +38,8 @@ func (l *ShardedList) LRange(ctx context.Context, start, stop int64) ([]string, 
 //
 // Each step is atomic, but not the whole. All returns an element that stays in the list the whole time exactly once, and in its
 // place. It may or may not return an element that is pushed or popped meanwhile. If LInsert or LRem runs meanwhile, All may
-// miss an element that it moves between shards, or return it twice. All ends however fast other clients push.
+// miss an element that it moves between shards, or return it twice. All ends however fast other clients push. A list that was a
+// plain one is split into shards first, as by Adopt.
 //
 // If a step fails, All yields the error as the last pair.
 func (l *ShardedList) All(ctx context.Context) iter.Seq2[string, error] {

@@ -87,7 +87,7 @@ func New(config Config) *List {
 		ExpiryGrace: expiryGrace,
 	}
 	l.declared = []any{l.keys.Meta}
-	if meta, _ := Owner(config.StandsFor); config.StandsFor != "" && meta == "" { // a shard is no plain list
+	if _, sure := Owner(config.StandsFor); config.StandsFor != "" && !sure { // a shard is no plain list
 		l.plain = []any{config.StandsFor}
 	}
 	l.capacity = capacityOf(config)

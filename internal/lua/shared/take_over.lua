@@ -35,6 +35,10 @@ end
 -- nothing changed. Its first write is a RENAME, which OOM allows. Without a capacity, the list gets TAKEN_CAPACITY; the push
 -- that makes the second shard beside a long one may change that.
 function take_over(list, key, cap)
+  local stem = string.match(key, '^(.*):bell$')
+  if stem and type(redis.pcall('HGET', stem .. ':meta', 'layout')) == 'string' then
+    return redis.error_reply('RESERVED the key belongs to the sharded list that has ' .. stem .. ':meta')
+  end
   local prefix = list.shards or taken_prefix(key)
   local shard = prefix .. list.first
   if is_moving(redis.pcall('EXISTS', key, shard)) then
