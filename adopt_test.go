@@ -357,6 +357,7 @@ func TestAdoptOverABrokenNetwork(t *testing.T) {
 			require.NoError(t, err)
 			proxy.Set(redistest.Faults{CutReply: 0.2})
 			var group sync.WaitGroup
+			defer group.Wait()
 			var popped []string
 			group.Go(func() {
 				hooked := server.Client(t)
