@@ -2,6 +2,7 @@ package shardedlist
 
 import (
 	"context"
+	"errors"
 	"os"
 	"reflect"
 	"regexp"
@@ -93,6 +94,7 @@ func everyCall(list, other *ShardedList) map[string]func(ctx context.Context) er
 	soon := time.Now().Add(time.Minute)
 	return map[string]func(ctx context.Context) error{
 		"Adopt":      func(ctx context.Context) error { return list.Adopt(ctx, nil) },
+		"Restore":    func(ctx context.Context) error { return errors.Join(list.Restore(ctx, nil), list.Adopt(ctx, nil)) },
 		"LPush":      func(ctx context.Context) error { return errorOf(list.LPush(ctx, "x", "y", "z")) },
 		"RPush":      func(ctx context.Context) error { return errorOf(list.RPush(ctx, "x")) },
 		"LPushX":     func(ctx context.Context) error { return errorOf(list.LPushX(ctx, "x")) },

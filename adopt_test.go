@@ -61,9 +61,12 @@ func TestALongShardIsUsedBeforeItIsSplit(t *testing.T) {
 		ctx, rdb, name := t.Context(), server.Client(t), uniqueName(t)
 		require.NoError(t, rdb.RPush(ctx, name, numbered(100)...).Err())
 		list := openList(t, rdb, name, WithCapacity(4))
-		_, left, err := list.list.AdoptStep(ctx)
+		_, left, err := list.list.AdoptStep(ctx, true)
 		require.NoError(t, err)
 		require.EqualValues(t, 96, left)
+		before, err := list.Info(ctx)
+		require.NoError(t, err)
+		assert.EqualValues(t, 96, before.Unsplit)
 		length, err := list.RPush(ctx, "a", "b", "c", "d", "e")
 		require.NoError(t, err)
 		require.EqualValues(t, 105, length)
@@ -100,6 +103,7 @@ func TestAllOfALongShard(t *testing.T) {
 			ctx, rdb, key := t.Context(), server.Client(t), uniqueName(t)+name
 			require.NoError(t, rdb.RPush(ctx, key, numbered(5000)...).Err())
 			list := openList(t, rdb, key, WithCapacity(10), WithPlain())
+			require.NoError(t, list.LSet(ctx, 0, "0")) // takes it over
 			var got []string
 			for value, err := range list.All(ctx) {
 				require.NoError(t, err)
@@ -132,7 +136,7 @@ func TestAdoptNewcomers(t *testing.T) {
 		assert.Equal(t, want, content(t, list))
 		require.NoError(t, rdb.RPush(ctx, name, "y", "z").Err())
 		require.NoError(t, openList(t, rdb, name, WithPoppedAt("RIGHT")).Adopt(ctx, nil))
-		assert.Equal(t, append([]string{"y", "z"}, want...), content(t, list))
+		assert.Equal(t, append(want, "y", "z"), content(t, list), "the end that newcomers join is known by now")
 		require.NoError(t, list.Check(ctx))
 
 		require.NoError(t, rdb.Set(ctx, name, "text", 0).Err())
@@ -154,10 +158,7 @@ func TestAdoptWakesConsumers(t *testing.T) {
 			assert.NoError(t, err)
 			popped <- value
 		}()
-		require.Eventually(t, func() bool {
-			info, err := list.Info(ctx)
-			return err == nil && info.Armed
-		}, 10*time.Second, time.Millisecond)
+		armed(t, list)
 		require.NoError(t, rdb.RPush(ctx, name, "a", "b").Err())
 		require.NoError(t, list.Adopt(ctx, nil))
 		assert.Equal(t, "a", <-popped)
@@ -257,6 +258,8 @@ func TestAPlainListAfterOneThatHasExpired(t *testing.T) {
 			require.NoError(t, err)
 			assert.EqualValues(t, -1, ttl, first)
 			require.NoError(t, list.Check(ctx))
+			_, err = list.Del(ctx)
+			require.NoError(t, err)
 		}
 	})
 }
@@ -347,7 +350,7 @@ func TestAdoptOverABrokenNetwork(t *testing.T) {
 			const total = 60_000
 			require.NoError(t, server.Client(t).RPush(ctx, name, numbered(total)...).Err())
 			calm := server.Client(t)
-			_, _, err := openList(t, calm, name, WithCapacity(16)).list.AdoptStep(ctx)
+			_, _, err := openList(t, calm, name, WithCapacity(16)).list.AdoptStep(ctx, true)
 			require.NoError(t, err)
 
 			proxy := redistest.NewProxy(t)

@@ -469,7 +469,7 @@ func TestAWakeUpLostToACrashIsFound(t *testing.T) {
 		result := blockingPop(t, list, t.Context(), 0)
 		asleep(t, list)
 		// The push whose wake-up another consumer took, and died.
-		list.setPointer(t.Context(), isArmed, "0")
+		list.setPointer(t.Context(), digit, "0")
 		pushed := time.Now()
 		_, err := list.RPush(t.Context(), "x")
 		require.NoError(t, err)
@@ -502,7 +502,7 @@ func TestNoGoroutineIsLeftBehind(t *testing.T) {
 // tries again.
 func arm(t testing.TB, list *ShardedList) {
 	t.Helper()
-	for list.pointer(t.Context(), isArmed) != "1" {
+	for list.pointer(t.Context(), digit) != "1" {
 		_, err := list.BLPop(t.Context(), time.Millisecond)
 		require.Equal(t, redis.Nil, err)
 	}

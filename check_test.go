@@ -93,7 +93,7 @@ func TestCheckNamesEveryBreach(t *testing.T) {
 			rdb.Expire(t.Context(), list.keys().Meta, 1e11)
 		},
 		"a list with elements is armed": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
-			list.setPointer(t.Context(), isArmed, "1")
+			list.setPointer(t.Context(), digit, "1")
 		},
 		"meta has the capacity 0": func(t *testing.T, rdb redis.UniversalClient, list *ShardedList) {
 			list.setPointer(t.Context(), capacity, "0")
@@ -152,7 +152,7 @@ func TestAMetaThatIsBrokenIsAnError(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
-		for _, field := range []int{firstID, lastID, capacity, isArmed} {
+		for _, field := range []int{firstID, lastID, capacity, digit} {
 			list, err := New(rdb, uniqueName(t)+strconv.Itoa(field), WithCapacity(2))
 			require.NoError(t, err)
 			_, err = list.RPush(t.Context(), "a", "b", "c")

@@ -149,7 +149,7 @@ func TestEditsOfLongListsAsRedis(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			for _, capacity := range []int{3, 64, 512} {
 				list := newList(t, rdb, WithCapacity(capacity))
-				m := &model{t: t, rdb: rdb, plain: list.Name()}
+				m := &model{t: t, rdb: rdb, plain: "plain-" + list.Name()}
 				for range 40 {
 					if len(m.values) < 500 {
 						values := make([]any, capacity*5+random.IntN(300))
@@ -211,7 +211,7 @@ func TestEditsWithExtremeArgumentsAsRedis(t *testing.T) {
 			for _, a := range extremes {
 				for _, b := range extremes {
 					list := newList(t, rdb, WithCapacity(2))
-					m := &model{t: t, rdb: rdb, plain: list.Name()}
+					m := &model{t: t, rdb: rdb, plain: "plain-" + list.Name()}
 					if len(values) > 0 {
 						m.push(list.RPush, rdb.RPush, values)
 					}
@@ -245,7 +245,7 @@ func TestPositionOptionsAsRedis(t *testing.T) {
 		list := newList(t, rdb, WithCapacity(2))
 		_, err := list.RPush(t.Context(), "a", "b", "a", "c", "a")
 		require.NoError(t, err)
-		require.NoError(t, rdb.RPush(t.Context(), list.Name(), "a", "b", "a", "c", "a").Err())
+		require.NoError(t, rdb.RPush(t.Context(), "plain-"+list.Name(), "a", "b", "a", "c", "a").Err())
 		empty := newList(t, rdb)
 		for _, options := range []string{
 			"a", "a RANK 0", "a rank -1 COUNT 0", "a COUNT 2 COUNT 1", "a RANK", "a RANK x", "a MAXLEN -1", "a COUNT -1",
@@ -256,7 +256,7 @@ func TestPositionOptionsAsRedis(t *testing.T) {
 				words = append(words, word)
 			}
 			for _, target := range []*ShardedList{list, empty} {
-				want, wantErr := rdb.Do(t.Context(), append([]any{"lpos", target.Name()}, words...)...).Result()
+				want, wantErr := rdb.Do(t.Context(), append([]any{"lpos", "plain-" + target.Name()}, words...)...).Result()
 				got, err := target.slot().Positions(words...).Run(t.Context())
 				if err == nil && got == nil {
 					err = redis.Nil
@@ -485,7 +485,7 @@ func TestLaterEditsFinishAnInterruptedTrim(t *testing.T) {
 						continue // it is slow
 					}
 					list := newList(t, server.Client(t), WithCapacity(capacity))
-					m := &model{t: t, rdb: server.Client(t), plain: list.Name()}
+					m := &model{t: t, rdb: server.Client(t), plain: "plain-" + list.Name()}
 					m.push(list.RPush, m.rdb.RPush, m.fresh(length*capacity/2))
 					m.push(list.LPush, m.rdb.LPush, m.fresh(length*capacity/2))
 					_, err := bare(list.slot().Trim(keep[0], keep[1])).Run(t.Context()) // and no sweep after it
@@ -523,7 +523,7 @@ func TestEditsAreDoneOnceOverABrokenNetwork(t *testing.T) {
 			list := newList(t, rdb, WithCapacity(3))
 			broken := openList(t, server.Client(t, through(proxy)), list.Name())
 			t.Cleanup(func() { proxy.Set(redistest.Faults{}) })
-			m := &model{t: t, rdb: rdb, plain: list.Name()}
+			m := &model{t: t, rdb: rdb, plain: "plain-" + list.Name()}
 			m.push(list.RPush, rdb.RPush, m.fresh(20))
 			proxy.Set(rates)
 			random := rand.New(rand.NewPCG(7, 7))

@@ -62,7 +62,12 @@ var (
 	// ErrNotReplicated is returned together with the result by an operation that was applied, if fewer replicas acknowledged it
 	// than WithReplicas asks for. A failover may undo the operation.
 	ErrNotReplicated = script.ErrNotReplicated
-	// ErrPoppedAt is returned by Adopt if both the list and the plain key have elements, and WithPoppedAt does not say at which end
+	// ErrPlainList is returned by an operation that finds the list empty, and a plain list at the key of its name, if the list was not
+	// created WithPlain, or the hook was created WithoutPlain: the elements are probably there. Nothing was changed.
+	ErrPlainList = layout.ErrPlainList
+	// ErrReversed is returned by Adopt if Restore was called for the same list meanwhile, and by Restore if Adopt was.
+	ErrReversed = layout.ErrReversed
+	// ErrPoppedAt is returned by Adopt and Restore if both the list and the plain key have elements, and WithPoppedAt does not say at which end
 	// those of the plain key belong. The list and the key have the elements that they had.
 	ErrPoppedAt = errors.New("both the list and the plain key of its name have elements: say WithPoppedAt which end is popped")
 	// ErrOwnKey is returned by Adopt, and by New WithPlain, for a name that has the form of the keys that sharded lists are stored in,

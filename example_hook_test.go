@@ -101,3 +101,43 @@ func ExampleShardedList_Adopt() {
 	// first <nil>
 	// 0
 }
+
+// A process that does not use this library pushes to the same list.
+func ExampleWithPlain() {
+	rdb, stop := connect()
+	defer stop()
+	ctx := context.Background()
+	rdb.RPush(ctx, "jobs", "a", "b")
+
+	jobs, _ := shardedlist.New(rdb, "jobs", shardedlist.WithPlain())
+	first, err := jobs.LPop(ctx)
+	fmt.Println(first, err)
+	_, _ = jobs.RPush(ctx, "c")
+
+	rdb.RPush(ctx, "jobs", "d")
+	all, err := jobs.LRange(ctx, 0, -1)
+	fmt.Println(all, err)
+	// Output:
+	// a <nil>
+	// [b c d] <nil>
+}
+
+// The way back: a process that does not use this library goes on where the others have been.
+func ExampleShardedList_Restore() {
+	rdb, stop := connect()
+	defer stop()
+	ctx := context.Background()
+	jobs, _ := shardedlist.New(rdb, "jobs", shardedlist.WithCapacity(2))
+	_, _ = jobs.RPush(ctx, 1, 2, 3, 4, 5)
+
+	err := jobs.Restore(ctx, func(moved, total int64) { fmt.Println(moved, "of", total, "moved") })
+	fmt.Println(err)
+	fmt.Println(rdb.LPop(ctx, "jobs").Val())
+	_, _ = jobs.RPush(ctx, 6)
+	fmt.Println(rdb.LRange(ctx, "jobs", 0, -1).Val())
+	// Output:
+	// 3 of 3 moved
+	// <nil>
+	// 1
+	// [2 3 4 5 6]
+}

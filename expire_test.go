@@ -107,7 +107,7 @@ func TestExpiryIsThatOfAPlainList(t *testing.T) {
 				}
 				what := state + ", " + change.name
 				list := newList(t, rdb, WithCapacity(2))
-				plain := list.Name()
+				plain := "plain-" + list.Name()
 				if state != "none" {
 					_, err := list.RPush(t.Context(), 1, 2, 3, 4, 5)
 					require.NoError(t, err)
@@ -454,7 +454,7 @@ func TestExpireAndPersistCutShort(t *testing.T) {
 		})
 		t.Run("persist", func(t *testing.T) {
 			list := filled(t, rdb, 1, length)
-			_, err := list.PExpire(t.Context(), 2*time.Second)
+			_, err := list.PExpire(t.Context(), 6*time.Second)
 			require.NoError(t, err)
 			step(t, list, int64(-1), layout.ExpireNever, 0)
 			step(t, list, int64(-1), layout.ExpireNever, 0)

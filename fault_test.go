@@ -147,7 +147,7 @@ func TestExactlyOnceWhileScriptsAreForgotten(t *testing.T) {
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Cluster, redistest.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			server, proxy := redistest.Shared(t, kind), redistest.NewProxy(t)
+			server, proxy := redistest.Start(t, kind), redistest.NewProxy(t) // flushes would disturb others
 			flushing := server.Client(t)
 			list := newList(t, flushing, WithCapacity(5))
 			broken := openList(t, server.Client(t, through(proxy)), list.Name(), WithCapacity(5))

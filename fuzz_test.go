@@ -58,17 +58,22 @@ type model struct {
 	handles []*ShardedList
 	rdb     redis.UniversalClient
 	plain   string
+	watches bool // the handles watch the plain key
 	values  []string
 	pushed  int
 }
 
 func runModel(t testing.TB, clients []redis.UniversalClient, capacity int, tape []byte) {
-	m := &model{t: t, rdb: clients[0]}
-	m.handles = []*ShardedList{newList(t, clients[0], WithCapacity(capacity), WithPoppedAt("LEFT"))}
+	m := &model{t: t, rdb: clients[0], watches: len(tape) > 0 && tape[0] >= 128}
+	watch := WithoutPlain()
+	if m.watches {
+		watch = WithPlain()
+	}
+	m.handles = []*ShardedList{newList(t, clients[0], WithCapacity(capacity), WithPoppedAt("LEFT"), watch)}
 	name := m.handles[0].Name()
 	m.plain = "plain-" + name
 	for i, rdb := range clients[1:] {
-		m.handles = append(m.handles, openList(t, rdb, name, WithCapacity(capacity+i), WithPoppedAt("RIGHT")))
+		m.handles = append(m.handles, openList(t, rdb, name, WithCapacity(capacity+i), WithPoppedAt("RIGHT"), watch))
 	}
 	defer m.rdb.Del(context.Background(), m.plain)
 	defer func() { _, _ = m.handles[0].Del(context.Background()) }()
@@ -115,9 +120,24 @@ func (m *model) step(list *ShardedList, operation byte, count int, index int64) 
 		require.NoError(t, err)
 		require.Equal(t, m.rdb.LRange(ctx, m.plain, index, index+int64(count)).Val(), values)
 	case 11:
-		if count > 0 {
-			m.adopt(list, m.fresh(3*count), index)
-			break
+		switch {
+		case count > 6:
+			m.plainPush(list, m.fresh(3*(count-6)))
+			m.verify(list)
+			return
+		case count > 4:
+			require.NoError(t, list.Adopt(ctx, nil))
+			return
+		case count > 2:
+			require.NoError(t, list.Restore(ctx, nil))
+			m.verify(list)
+			require.Equal(t, append([]string{}, m.values...), append([]string{}, m.rdb.LRange(ctx, list.Name(), 0, -1).Val()...))
+			return
+		case count > 0:
+			_, _, err := list.list.RestoreStep(ctx, true)
+			require.NoError(t, err)
+			m.verify(list)
+			return
 		}
 		existed, err := list.Del(ctx)
 		require.NoError(t, err)
@@ -149,18 +169,21 @@ func (m *model) fresh(count int) []any {
 	return values
 }
 
-// adopt has the list take over a plain list of its name, and, half of the time, split what has become a long shard.
-func (m *model) adopt(list *ShardedList, values []any, index int64) {
+// plainPush has a process push to the plain key, as it does without this library. Handles that do not watch the key adopt the values.
+func (m *model) plainPush(list *ShardedList, values []any) {
 	t, ctx := m.t, m.t.Context()
+	if !m.watches {
+		require.NoError(t, list.Adopt(ctx, nil)) // it may have been restored
+	}
 	require.NoError(t, m.rdb.RPush(ctx, list.Name(), values...).Err())
-	if index < 0 {
-		require.NoError(t, list.Adopt(ctx, nil))
-	}
-	for m.rdb.Exists(ctx, list.Name()).Val() == 1 {
-		_, _, err := list.list.AdoptStep(ctx)
+	left := list.newcomersJoinLeft(ctx)
+	if !m.watches {
+		known := list.pointer(ctx, digit) > "1"
+		_, _, err := list.list.AdoptStep(ctx, true)
 		require.NoError(t, err)
+		left = left || !known && list != m.handles[0]
 	}
-	if list == m.handles[0] {
+	if !left {
 		m.rdb.RPush(ctx, m.plain, values...)
 		m.apply(history.Call{Name: "rpush", Values: words(values)})
 		return

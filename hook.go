@@ -29,10 +29,9 @@ import (
 // as LMOVE from one to the other; MULTI as a command of a Pipeline; and a write to a key that a sharded list is stored in. If a
 // key that matches holds another type, list commands fail with WRONGTYPE.
 //
-// A plain list at a key that matches, from before the hook or from a process without it, is taken over when the sharded list is
-// empty: the first list command, a read too, renames it in O(1), whatever its length, and works on it from then on. See
-// [ShardedList.Adopt] for the steps that turn it into shards. What other processes push to the key while the sharded list has elements
-// stays there until it is empty, or until Adopt.
+// A plain list at a key that matches, from before the hook, is one list with the sharded one, and so is what processes without the
+// hook push to the key: see [WithPlain]. The first command that changes the list renames the plain one in O(1), whatever its length.
+// [ShardedList.Adopt] turns it into shards, and [ShardedList.Restore] is the way back. [WithoutPlain] turns this off.
 //
 // rdb is the client, cluster client, ring or failover client to which you add the hook. It also works on a Conn or Tx of that
 // client, but list commands outside a pipeline may then use other connections. A client that go-redis creates without hooks, as

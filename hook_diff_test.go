@@ -34,7 +34,7 @@ func TestHookRepliesAsRedis(t *testing.T) {
 				hooked.AddHook(NewHook(hooked, Match("*:sharded:*"), WithCapacity(capacity)))
 				plain := server.Client(t, patient)
 				for seed := range uint64(*hookSequences) {
-					d := differential{t, hooked, plain, rand.New(rand.NewPCG(seed, uint64(capacity))), "{" + uuid.NewString() + "}", capacity, seed%2 == 1, nil}
+					d := differential{t, hooked, plain, rand.New(rand.NewPCG(seed, uint64(capacity))), "{" + uuid.NewString() + "}", capacity, seed%2 == 1, nil, map[string]bool{}}
 					d.run()
 				}
 			})
@@ -51,6 +51,7 @@ type differential struct {
 	capacity int
 	mixed    bool // keys hold values of other types too, and nothing replaces one of another type, which would differ
 	log      []string
+	restored map[string]bool // keys whose list has been restored, which cannot be renamed then
 }
 
 const differentialSteps = 40
@@ -62,13 +63,15 @@ func (d *differential) run() {
 		}
 	}()
 	for range differentialSteps {
-		switch d.random.IntN(7) {
+		switch d.random.IntN(8) {
 		case 0:
 			d.together(false)
 		case 1:
 			d.together(true)
 		case 2:
 			d.pushPlain()
+		case 3:
+			d.restoreOrAdopt()
 		default:
 			command := d.command()
 			d.log = append(d.log, fmt.Sprintf("%q", fmt.Sprint(command...)))
@@ -93,19 +96,58 @@ func (d *differential) run() {
 	}
 }
 
-// pushPlain has a client without the hook begin a list, which the hook must take over.
+// list returns the list of a key, as a process without the hook opens it.
+func (d *differential) list(key string) *ShardedList {
+	list, err := New(d.plain, d.key("sharded", key), WithCapacity(d.capacity), WithPoppedAt("left"))
+	require.NoError(d.t, err)
+	return list
+}
+
+// pushPlain has a client without the hook push to a key, whose elements the hook must take over, or in.
 func (d *differential) pushPlain() {
 	ctx, key := d.t.Context(), differentialKeys[d.random.IntN(len(differentialKeys))]
-	if d.plain.Exists(ctx, d.key("plain", key)).Val() == 1 {
+	if kind := d.plain.Type(ctx, d.key("plain", key)).Val(); kind != "none" && kind != "list" {
 		return
 	}
 	values := numbers(0, 1+d.random.IntN(8))
 	d.log = append(d.log, fmt.Sprintf("plain client: rpush %s %v", key, values))
+	if d.list(key).newcomersJoinLeft(ctx) && d.plain.Exists(ctx, d.key("plain", key)).Val() == 1 {
+		require.NoError(d.t, d.hooked.LLen(ctx, d.key("sharded", key)).Err()) // takes in those that wait: they stay left of these
+		require.NoError(d.t, d.plain.RPush(ctx, d.key("sharded", key), values...).Err())
+		slices.Reverse(values)
+		require.NoError(d.t, d.plain.LPush(ctx, d.key("plain", key), values...).Err())
+		return
+	}
 	for _, where := range []string{"plain", "sharded"} {
 		require.NoError(d.t, d.plain.RPush(ctx, d.key(where, key), values...).Err())
 		if len(values) == 1 {
 			require.NoError(d.t, d.plain.Expire(ctx, d.key(where, key), time.Hour).Err())
 		}
+	}
+}
+
+// restoreOrAdopt turns a list into a plain one, or begins to, or turns it back.
+func (d *differential) restoreOrAdopt() {
+	ctx, key := d.t.Context(), differentialKeys[d.random.IntN(len(differentialKeys))]
+	if kind := d.plain.Type(ctx, d.key("plain", key)).Val(); kind != "none" && kind != "list" {
+		return
+	}
+	require.NoError(d.t, d.hooked.LLen(ctx, d.key("sharded", key)).Err()) // takes newcomers in where they belong by now
+	list := d.list(key)
+	switch d.random.IntN(5) {
+	case 0:
+		d.log = append(d.log, "restore "+key)
+		require.NoError(d.t, list.Restore(ctx, nil))
+		d.restored[key] = true
+	case 1, 2:
+		d.log = append(d.log, "a step of restore "+key)
+		_, left, err := list.list.RestoreStep(ctx, true)
+		require.NoError(d.t, err)
+		d.restored[key] = left == 0
+	default:
+		d.log = append(d.log, "adopt "+key)
+		require.NoError(d.t, list.Adopt(ctx, nil))
+		d.restored[key] = false
 	}
 }
 
@@ -253,6 +295,12 @@ func (d *differential) expiry(command string) any {
 // command is a random command on the keys of differentialKeys.
 func (d *differential) command() []any {
 	command := d.wellFormed()
+	for strings.HasPrefix(command[0].(string), "rename") || command[0] == "copy" {
+		if !d.restored["k1"] && !d.restored["k2"] {
+			break
+		}
+		command = d.wellFormed()
+	}
 	switch command[0] {
 	case "del", "unlink", "exists", "touch", "blpop", "brpop", "mget", "pfcount", "lcs", "pfmerge", "msetnx":
 		return command // another word is another key

@@ -401,10 +401,7 @@ func TestHookTakesOverWhatOthersPush(t *testing.T) {
 
 		popped := make(chan []string)
 		go func() { popped <- rdb.BLPop(ctx, time.Minute, key).Val() }()
-		require.Eventually(t, func() bool {
-			info, err := openList(t, plain, key).Info(ctx)
-			return err == nil && info.Armed
-		}, 10*time.Second, time.Millisecond)
+		armed(t, openList(t, plain, key))
 		require.NoError(t, plain.RPush(ctx, key, "e").Err()) // nobody rings: the consumer looks when its BLPOP ends
 		assert.Equal(t, []string{key, "e"}, <-popped)
 	})

@@ -1,6 +1,10 @@
 package shardedlist
 
-import "context"
+import (
+	"context"
+
+	"github.com/shardedlist/shardedlist/internal/layout"
+)
 
 // Info describes how a list is stored.
 type Info struct {
@@ -14,6 +18,12 @@ type Info struct {
 	Slot     int   // cluster slot of the keys, computed even if the server is not a cluster
 	Armed    bool  // the list is empty, and the next push will wake blocked consumers
 	Unswept  int64 // upper bound for the shards that Del or LTrim removed from the list and that are not yet unlinked
+
+	Unsplit   int64 // elements of a plain list that was taken over, or is one, which Adopt has yet to move to shards
+	Newcomers int64 // elements at the plain key of the same name beside the list, which the next operation that watches the key takes in
+	Watched   bool  // somebody who watches that key has pushed or popped since the list was empty
+	Restoring bool  // Restore has begun, and has not returned
+	Restored  bool  // Restore has turned the list into the plain list at that key
 }
 
 // Info describes how the list is stored. It is O(1): one atomic step, and then a pipeline of MEMORY USAGE on at most sixteen
@@ -34,6 +44,12 @@ func (l *ShardedList) Info(ctx context.Context) (Info, error) {
 		Slot:     info.Slot,
 		Armed:    info.Armed,
 		Unswept:  info.Unswept,
+
+		Unsplit:   info.Unsplit,
+		Newcomers: info.Newcomers,
+		Watched:   info.Watched,
+		Restoring: info.State == layout.Restoring,
+		Restored:  info.State == layout.Restored,
 	}, nil
 }
 

@@ -48,8 +48,15 @@ const (
 	firstID
 	lastID
 	capacity
-	isArmed
+	digit // whether the list is armed, and the end that newcomers join
+	shards
 )
+
+// newcomersJoinLeft tells at which end elements of the plain key will join the list.
+func (l *ShardedList) newcomersJoinLeft(ctx context.Context) bool {
+	n, _ := strconv.Atoi(l.pointer(ctx, digit))
+	return n/2%2 == 1 && !strings.HasSuffix(l.pointer(ctx, shards), "=") // which says that the plain list is the list
+}
 
 // pointer returns a word of the field layout.
 func (l *ShardedList) pointer(ctx context.Context, word int) string {

@@ -234,7 +234,7 @@ func await(t testing.TB, waits *ShardedList, call func() (string, error)) <-chan
 		result <- popped{value, err}
 	}()
 	require.Eventually(t, func() bool {
-		return waits.pointer(t.Context(), isArmed) == "1"
+		return waits.pointer(t.Context(), digit) == "1"
 	}, 10*time.Second, time.Millisecond)
 	return result
 }
@@ -912,4 +912,30 @@ func TestMovesAndPopsWithoutExactlyOnce(t *testing.T) {
 			assert.Empty(t, rdb.Keys(t.Context(), list.keys().Glob()+"op:*").Val())
 		}
 	})
+}
+
+// Who waits for more elements than there are polls now and then, and neither sleeps through the push nor keeps the server busy.
+func TestAWaitForMoreElementsThanThereAre(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t, redistest.Redis).Client(t).(*redis.Client)
+	ctx := t.Context()
+	source, destination := newList(t, rdb), newList(t, rdb)
+	_, err := source.RPush(ctx, "a")
+	require.NoError(t, err)
+	exactly := redis.LMoveMArgs{Count: 3, Mode: redis.LMoveMExactly}
+	_, err = source.BLMoveM(ctx, destination, "LEFT", "RIGHT", 500*time.Millisecond, exactly)
+	require.Equal(t, redis.Nil, err)
+	calls := commandCalls(t, rdb)
+	assert.Zero(t, calls["blpop"], "nobody rings")
+	assert.Less(t, calls["evalsha"], 100)
+
+	moved := make(chan []string)
+	go func() {
+		values, err := source.BLMoveM(ctx, destination, "LEFT", "RIGHT", time.Minute, exactly)
+		assert.NoError(t, err)
+		moved <- values
+	}()
+	_, err = source.RPush(ctx, "b", "c")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a", "b", "c"}, <-moved)
 }

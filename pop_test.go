@@ -38,7 +38,7 @@ func TestPopCountAsRedis(t *testing.T) {
 		rdb := server.Client(t)
 		for count := range 9 {
 			list := newList(t, rdb, WithCapacity(2))
-			plain := list.Name()
+			plain := "plain-" + list.Name()
 			for range 2 {
 				require.NoError(t, rdb.RPush(t.Context(), plain, numbers(0, 7)...).Err())
 				_, err := list.RPush(t.Context(), numbers(0, 7)...)

@@ -46,7 +46,7 @@ func TestValuesAreEncodedAsGoRedisEncodesThem(t *testing.T) {
 			"lone duration": {time.Minute},
 		} {
 			list := newList(t, rdb, WithCapacity(2))
-			plain := list.Name()
+			plain := "plain-" + list.Name()
 			length, err := list.RPush(t.Context(), values...)
 			require.NoError(t, err, name)
 			want, err := rdb.RPush(t.Context(), plain, values...).Result()

@@ -38,8 +38,11 @@ func (l *ShardedList) LRange(ctx context.Context, start, stop int64) ([]string, 
 //
 // Each step is atomic, but not the whole. All returns an element that stays in the list the whole time exactly once, and in its
 // place. It may or may not return an element that is pushed or popped meanwhile. If LInsert or LRem runs meanwhile, All may
-// miss an element that it moves between shards, or return it twice. All ends however fast other clients push. A list that was a
-// plain one is split into shards first, as by Adopt.
+// miss an element that it moves between shards, or return it twice. All ends however fast other clients push.
+//
+// A list that was a plain one is split into shards first, as by Adopt. One that is still a plain list, or is being restored, is read
+// as by repeated calls of LRange: what others pop from the left meanwhile moves the rest. If Restore begins while All runs, All fails
+// with ErrReversed.
 //
 // If a step fails, All yields the error as the last pair.
 func (l *ShardedList) All(ctx context.Context) iter.Seq2[string, error] {

@@ -20,7 +20,7 @@ func TestIndexAndRangeAsRedis(t *testing.T) {
 		rdb := server.Client(t)
 		for _, capacity := range []int{1, 2, 3, 100} {
 			list := newList(t, rdb, WithCapacity(capacity))
-			plain := list.Name()
+			plain := "plain-" + list.Name()
 			compare := func(indices ...int64) {
 				for _, start := range indices {
 					want, wantErr := rdb.LIndex(t.Context(), plain, start).Result()

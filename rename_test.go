@@ -464,7 +464,7 @@ func TestNamesOfTwoSlotsAreAnErrorWithNothingSent(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Shared(t, redistest.Cluster).Client(t)
 	list := filled(t, rdb, 2, 5)
-	plain := list.Name()
+	plain := "plain-" + list.Name()
 	want := rdb.Rename(t.Context(), plain, "other").Err()
 	before := snapshot(t, list)
 	_, errNX := list.RenameNX(t.Context(), "other")

@@ -346,7 +346,7 @@ func TestDelOfAMillionElementsTakesBoundedSteps(t *testing.T) {
 	assert.False(t, existed)
 	assert.Empty(t, keysOfList(t, list))
 	calls = commandCalls(t, rdb)
-	assert.LessOrEqual(t, calls["unlink"], 100*(calls["evalsha"]+calls["eval"]))
+	assert.LessOrEqual(t, calls["unlink"], 320*(calls["evalsha"]+calls["eval"]), "steps grow while they are fast")
 }
 
 // The capacity belongs to the list, whoever pushes.

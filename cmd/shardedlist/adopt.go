@@ -14,10 +14,26 @@ import (
 	"github.com/shardedlist/shardedlist/internal/oneslot"
 )
 
+// change is what adopt and restore have in common: lists change their form, one after the other, in steps.
+type change struct {
+	what    string // they are doing
+	popped  string
+	dryRun  bool
+	options []shardedlist.Option
+
+	names  func(ctx context.Context, rdb redis.UniversalClient, patterns []string) ([]string, error)
+	run    func(list *shardedlist.ShardedList, ctx context.Context, progress func(moved, total int64)) error
+	length func(ctx context.Context, rdb redis.UniversalClient, list *shardedlist.ShardedList) (int64, error) // for a dry run
+}
+
+func (c *change) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.popped, "popped", "", "the `end` at which consumers pop, left or right")
+	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "print the lists, and change nothing")
+}
+
 func (a *app) adoptCommand() *cobra.Command {
-	var popped string
 	var capacity int
-	var dryRun bool
+	c := change{what: "adopting", names: plainLists, run: (*shardedlist.ShardedList).Adopt, length: plainLength}
 	cmd := &cobra.Command{
 		Use:   "adopt KEY...",
 		Short: "Turn plain Redis lists into sharded ones",
@@ -29,86 +45,157 @@ The first step takes microseconds, whatever the length: then the sharded list ha
 elements, and the plain key has gone. The elements move to shards while others use the
 sharded list. If adopt is interrupted, the list is whole, and another adopt goes on.
 
-If the sharded list has elements already, those of the plain key join one of its ends.
---popped says which is the other one.`,
+If the sharded list has elements already, those of the plain key join one of its ends. If
+no process that watches the key has pushed or popped yet, --popped says which is the other
+one.
+
+It ends what restore has begun, or done.`,
 		Example: `  shardedlist adopt jobs
   shardedlist adopt --popped left 'queue:*'
   shardedlist adopt --dry-run 'queue:*'`,
 		Args: takes(1, anyNumber),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var options []shardedlist.Option
-			if popped != "" {
-				options = append(options, shardedlist.WithPoppedAt(popped))
-			}
 			if cmd.Flags().Changed("capacity") {
-				options = append(options, shardedlist.WithCapacity(capacity))
+				c.options = append(c.options, shardedlist.WithCapacity(capacity))
 			}
-			return a.onServer(cmd, func(ctx context.Context, rdb redis.UniversalClient) error {
-				names, err := plainLists(ctx, rdb, args)
-				for _, name := range names {
-					if err == nil {
-						err = a.adopt(ctx, rdb, name, dryRun, options)
-					}
-				}
-				return err
-			})
+			return a.change(cmd, args, c)
 		},
 	}
-	cmd.Flags().StringVar(&popped, "popped", "", "the `end` at which consumers pop, left or right")
+	c.addFlags(cmd)
 	cmd.Flags().IntVar(&capacity, "capacity", 0, "`elements` per full shard of a new list (default: ask the server)")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the plain lists, and change nothing")
 	return cmd
 }
 
-// adopt adopts a plain list, and prints its key and the length of the list.
-func (a *app) adopt(ctx context.Context, rdb redis.UniversalClient, name string, dryRun bool, options []shardedlist.Option) error {
-	list, err := shardedlist.New(rdb, name, options...)
-	if err != nil {
-		return err
+func (a *app) restoreCommand() *cobra.Command {
+	c := change{what: "restoring", names: shardedLists, run: (*shardedlist.ShardedList).Restore, length: shardedLength}
+	cmd := &cobra.Command{
+		Use:   "restore LIST...",
+		Short: "Turn sharded lists into plain Redis lists",
+		Long: `Turn sharded lists into plain Redis lists at the keys of their names. Print each name and
+the length of its list. A LIST with one of *?[ is a pattern, as KEYS takes it, for the
+names of the lists on all masters: the command scans their keys.
+
+Others can use the lists meanwhile. From then on, processes that use the library work on
+the plain keys, until adopt: start others when restore has ended. If it is interrupted,
+the list is whole, and another restore goes on.`,
+		Example: `  shardedlist restore jobs
+  shardedlist restore --dry-run 'queue:*'`,
+		Args: takes(1, anyNumber),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.change(cmd, args, c) },
 	}
-	var length int64
-	if dryRun {
-		length, err = rdb.LLen(ctx, name).Result()
-	} else {
-		p := a.progress("adopting "+name, unknown, false)
-		before := int64(0)
-		err = list.Adopt(ctx, func(moved, total int64) {
-			p.bar.ChangeMax64(max(total, 1))
-			p.add(int(moved-before), 0)
-			before = moved
-		})
-		p.done()
-		if err == nil {
-			length, err = list.LLen(ctx)
+	c.addFlags(cmd)
+	return cmd
+}
+
+// change changes the form of lists, and prints the name and the length of each.
+func (a *app) change(cmd *cobra.Command, args []string, c change) error {
+	if c.popped != "" {
+		c.options = append(c.options, shardedlist.WithPoppedAt(c.popped))
+	}
+	return a.onServer(cmd, func(ctx context.Context, rdb redis.UniversalClient) error {
+		names, err := c.names(ctx, rdb, args)
+		for _, name := range names {
+			var length int64
+			if err == nil {
+				length, err = a.changeOne(ctx, rdb, name, c)
+			}
+			if err == nil {
+				_, err = fmt.Fprintf(a.stdout, "%s\t%d\n", name, length)
+			}
 		}
+		return err
+	})
+}
+
+// changeOne changes the form of a list, and returns its length.
+func (a *app) changeOne(ctx context.Context, rdb redis.UniversalClient, name string, c change) (int64, error) {
+	list, err := shardedlist.New(rdb, name, append(watching(name), c.options...)...)
+	if err != nil {
+		return 0, err
 	}
-	if err == nil {
-		_, err = fmt.Fprintf(a.stdout, "%s\t%d\n", name, length)
+	if c.dryRun {
+		return c.length(ctx, rdb, list)
 	}
-	return err
+	p := a.progress(c.what+" "+name, unknown, false)
+	before := int64(0)
+	err = c.run(list, ctx, func(moved, total int64) {
+		p.bar.ChangeMax64(max(total, 1))
+		p.add(int(moved-before), 0)
+		before = moved
+	})
+	p.done()
+	if err != nil {
+		return 0, err
+	}
+	return list.LLen(ctx)
+}
+
+func plainLength(ctx context.Context, rdb redis.UniversalClient, list *shardedlist.ShardedList) (int64, error) {
+	return rdb.LLen(ctx, list.Name()).Result()
+}
+
+func shardedLength(ctx context.Context, _ redis.UniversalClient, list *shardedlist.ShardedList) (int64, error) {
+	info, err := list.Info(ctx)
+	if info.Restored {
+		return 0, err
+	}
+	return info.Length, err
 }
 
 // plainLists returns the keys, and for each pattern those of the plain lists that match it, but for those that sharded lists are
 // stored in.
-func plainLists(ctx context.Context, rdb redis.UniversalClient, patterns []string) (names []string, err error) {
-	for _, pattern := range patterns {
-		if !strings.ContainsAny(pattern, "*?[") {
-			names = append(names, pattern)
-			continue
-		}
-		var mu sync.Mutex
-		err = onMasters(ctx, rdb, func(ctx context.Context, node redis.Cmdable) error {
-			keys := node.ScanType(ctx, 0, pattern, 1000, "list").Iterator()
+func plainLists(ctx context.Context, rdb redis.UniversalClient, patterns []string) ([]string, error) {
+	return namesOf(patterns, func(pattern string, add func(name string)) error {
+		return onMasters(ctx, rdb, func(ctx context.Context, node redis.Cmdable) error {
+			keys := node.ScanType(ctx, 0, pattern, scanCount, "list").Iterator()
 			for keys.Next(ctx) {
 				if meta, _ := oneslot.Owner(keys.Val()); meta == "" {
-					mu.Lock()
-					names = append(names, keys.Val())
-					mu.Unlock()
+					add(keys.Val())
 				}
 			}
 			return keys.Err()
 		})
-		if err != nil {
+	})
+}
+
+// shardedLists returns the names, and for each pattern those of the sharded lists that match it.
+func shardedLists(ctx context.Context, rdb redis.UniversalClient, patterns []string) ([]string, error) {
+	return namesOf(patterns, func(pattern string, add func(name string)) error {
+		matches := shardedlist.Match(pattern)
+		return onMasters(ctx, rdb, func(ctx context.Context, node redis.Cmdable) error {
+			keys := node.ScanType(ctx, 0, "*:meta", scanCount, "hash").Iterator()
+			for keys.Next(ctx) {
+				name, found := oneslot.NameOf(keys.Val())
+				if !found || !matches(name) {
+					continue
+				}
+				isList, err := node.HExists(ctx, keys.Val(), "layout").Result()
+				if err != nil {
+					return err
+				}
+				if isList {
+					add(name)
+				}
+			}
+			return keys.Err()
+		})
+	})
+}
+
+const scanCount = 1000 // keys that a SCAN looks at
+
+// namesOf returns the words that are no patterns, and what find adds for the others, sorted. Several masters may add at once.
+func namesOf(words []string, find func(pattern string, add func(name string)) error) (names []string, err error) {
+	var mu sync.Mutex
+	add := func(name string) {
+		mu.Lock()
+		defer mu.Unlock()
+		names = append(names, name)
+	}
+	for _, word := range words {
+		if !strings.ContainsAny(word, "*?[") {
+			add(word)
+		} else if err := find(word, add); err != nil {
 			return nil, err
 		}
 	}

@@ -103,7 +103,7 @@ func TestDemoWhereAPushIsLost(t *testing.T) {
 	redis := miniredis.RunT(t)
 	pushes := 0
 	redis.Server().SetPreHook(func(peer *server.Peer, command string, args ...string) bool {
-		if command != "EVALSHA" || len(args) < 8 || args[6] != "R" { // behind the session's arguments
+		if command != "EVALSHA" || len(args) < 9 || args[7] != "R" { // behind the plain key and the session's arguments
 			return false
 		}
 		pushes++

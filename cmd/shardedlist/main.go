@@ -102,6 +102,7 @@ Exit codes:
 		a.infoCommand(),
 		a.checkCommand(),
 		a.adoptCommand(),
+		a.restoreCommand(),
 	)
 	root.InitDefaultHelpCmd()
 	help, _, _ := root.Find([]string{"help"})

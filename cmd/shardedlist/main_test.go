@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/shardedlist/shardedlist"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
@@ -147,21 +149,25 @@ func TestInfo(t *testing.T) {
 
 	got := run(t, server, nil, "info", "l")
 	assert.Zero(t, got.code)
-	assert.Regexp(t, `^name:      l
-length:    3
-shards:    2
-first:     -?\d+
-last:      -?\d+
-capacity:  2
-bytes:     \d+
-slot:      \d+
-armed:     false
-unswept:   0
+	assert.Regexp(t, `^name:       l
+length:     3
+shards:     2
+first:      -?\d+
+last:       -?\d+
+capacity:   2
+bytes:      \d+
+slot:       \d+
+armed:      false
+unswept:    0
+unsplit:    0
+newcomers:  0
+watched:    true
+form:       sharded
 $`, got.out)
 
 	got = run(t, server, nil, "info", "--json", "l")
 	assert.Zero(t, got.code)
-	assert.Regexp(t, `^\{"armed":false,"bytes":\d+,"capacity":2,.*"length":3,"name":"l","shards":2,.*\}\n$`, got.out)
+	assert.Regexp(t, `^\{"armed":false,"bytes":\d+,"capacity":2,.*"length":3,"name":"l",.*"shards":2,.*\}\n$`, got.out)
 }
 
 func TestCheckPrintsEachBreach(t *testing.T) {
@@ -202,7 +208,7 @@ func TestInterruptedBlockingPop(t *testing.T) {
 	server := miniredis.RunT(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := start(ctx, nil, "blpop", "l", "--redis", server.Addr())
-	eventually(t, func() bool { return strings.Contains(server.HGet("{l}:meta", "layout"), " 0 1 #") })
+	eventually(t, func() bool { return strings.Contains(server.HGet("{l}:meta", "layout"), " 0 9 #") })
 	cancel()
 	assert.Equal(t, result{exitInterrupted, "", ""}, <-ended)
 }
@@ -211,7 +217,7 @@ func TestBlockingPopIsWoken(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	ended := start(t.Context(), nil, "brpop", "l", "60", "--redis", server.Addr())
-	eventually(t, func() bool { return strings.Contains(server.HGet("{l}:meta", "layout"), " 0 1 #") })
+	eventually(t, func() bool { return strings.Contains(server.HGet("{l}:meta", "layout"), " 0 7 #") })
 	run(t, server, nil, "lpush", "l", "a")
 	assert.Equal(t, result{exitOK, "a\n", ""}, <-ended)
 }
@@ -303,17 +309,48 @@ func TestAdopt(t *testing.T) {
 	assert.Equal(t, result{exitOK, "queue:a\t10\nqueue:b\t10\n", ""}, run(t, server, nil, "adopt", "--capacity", "4", "*queue:*"))
 	assert.False(t, server.Exists("queue:a"))
 	assert.Equal(t, "10\n", run(t, server, nil, "llen", "queue:a").out)
-	assert.Contains(t, run(t, server, nil, "info", "queue:b").out, "shards:    3\n")
+	assert.Contains(t, run(t, server, nil, "info", "queue:b").out, "shards:     3\n")
 
-	_, err := server.RPush("queue:a", "new")
+	run(t, server, nil, "del", "queue:a")
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer func() { _ = rdb.Close() }()
+	list, err := shardedlist.New(rdb, "queue:a")
 	require.NoError(t, err)
-	got := run(t, server, nil, "adopt", "queue:a")
+	_, err = list.RPush(t.Context(), "0", "1", "2", "3", "4", "5", "6", "7", "8", "9") // nobody watches
+	require.NoError(t, err)
+	_, err = server.RPush("queue:a", "new")
+	require.NoError(t, err)
+	got := run(t, server, nil, "check", "queue:a")
+	assert.Equal(t, result{exitNothing, "the plain key holds 1 elements, and nobody watches it\n", ""}, got)
+	assert.Contains(t, run(t, server, nil, "info", "queue:a").out, "newcomers:  1\n")
+	got = run(t, server, nil, "adopt", "queue:a")
 	assert.Equal(t, exitFailure, got.code)
 	assert.Contains(t, got.err, "which end is popped")
 	assert.Equal(t, result{exitOK, "queue:a\t11\n", ""}, run(t, server, nil, "adopt", "--popped", "left", "queue:a", "queue:a"))
 	assert.Equal(t, "new\n", run(t, server, nil, "rpop", "queue:a").out)
 	assert.Equal(t, exitUsage, run(t, server, nil, "adopt", "--popped", "top", "queue:a").code)
 	assert.Equal(t, result{exitOK, "nothing\t0\n", ""}, run(t, server, nil, "adopt", "nothing"))
+}
+
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	for _, list := range []string{"queue:a", "queue:{b}", "other"} {
+		run(t, server, nil, "rpush", list, "--capacity", "2", "x", "y", "z")
+	}
+	assert.Equal(t, result{exitOK, "queue:a\t3\nqueue:{b}\t3\n", ""}, run(t, server, nil, "restore", "--dry-run", "queue:*"))
+	assert.False(t, server.Exists("queue:a"), "nothing has changed")
+	assert.Equal(t, result{exitOK, "queue:a\t3\nqueue:{b}\t3\n", ""}, run(t, server, nil, "restore", "queue:*"))
+	for _, key := range []string{"queue:a", "queue:{b}"} {
+		elements, err := server.List(key)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"x", "y", "z"}, elements)
+		assert.Contains(t, run(t, server, nil, "info", key).out, "form:       plain\n")
+	}
+	assert.Equal(t, "x\n", run(t, server, nil, "lpop", "queue:a").out)
+	assert.Equal(t, result{exitOK, "queue:a\t2\n", ""}, run(t, server, nil, "adopt", "queue:a"))
+	assert.False(t, server.Exists("queue:a"))
+	assert.Contains(t, run(t, server, nil, "info", "queue:a").out, "form:       sharded\n")
 }
 
 // What docs/adopting.md says to type works, one command after the other.

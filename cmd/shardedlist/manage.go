@@ -60,16 +60,20 @@ func (a *app) infoCommand() *cobra.Command {
 		Short: "Print how the list is stored",
 		Long: `Print how a list is stored:
 
-  name      name of the list
-  length    number of elements
-  shards    number of shards, the Redis lists that hold the elements
-  first     id of the leftmost shard
-  last      id of the rightmost shard; less than first if the list is empty
-  capacity  elements per full shard; 0 if the list is empty
-  bytes     estimated memory of all shards; 0 if the server does not report it
-  slot      cluster slot of all keys of the list
-  armed     true if consumers waited when the list became empty, or since then
-  unswept   upper bound of the shards of a deleted list that are not yet unlinked`,
+  name       name of the list
+  length     number of elements
+  shards     number of shards, the Redis lists that hold the elements
+  first      id of the leftmost shard
+  last       id of the rightmost shard; less than first if the list is empty
+  capacity   elements per full shard; 0 if the list is empty
+  bytes      estimated memory of all shards; 0 if the server does not report it
+  slot       cluster slot of all keys of the list
+  armed      true if consumers waited when the list became empty, or since then
+  unswept    upper bound of the shards of a deleted list that are not yet unlinked
+  unsplit    elements of a plain list that adopt has yet to move to shards
+  newcomers  elements at the plain key of that name beside the list
+  watched    true if a process that watches that key has pushed or popped
+  form       sharded, or restoring while restore runs, or plain afterwards`,
 		Example: `  shardedlist info logs
   shardedlist info --json logs | jq .shards`,
 		Args: takes(1, 1),
@@ -123,7 +127,22 @@ func infoFields(info shardedlist.Info) []field {
 		{"slot", info.Slot},
 		{"armed", info.Armed},
 		{"unswept", info.Unswept},
+		{"unsplit", info.Unsplit},
+		{"newcomers", info.Newcomers},
+		{"watched", info.Watched},
+		{"form", formOf(info)},
 	}
+}
+
+// formOf names the form in which the list is.
+func formOf(info shardedlist.Info) string {
+	switch {
+	case info.Restored:
+		return "plain"
+	case info.Restoring:
+		return "restoring"
+	}
+	return "sharded"
 }
 
 func (a *app) checkCommand() *cobra.Command {

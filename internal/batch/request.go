@@ -11,6 +11,8 @@ type Request struct {
 	Count  int   // of values to push, or of elements to pop
 	Bytes  int   // of the values
 
+	PutsBack bool // the values were popped there, and no caller has taken them
+
 	Length   int64    // the result of a push
 	Elements []string // the result of a pop
 

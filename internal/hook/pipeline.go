@@ -225,7 +225,7 @@ func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) err
 			wire = append(wire, part.cmds[0])
 			continue
 		}
-		wire = part.prepare(ctx, wire, known)
+		wire = part.prepare(ctx, wire, known, p.atomic || len(p.parts) > 1)
 	}
 	if guard := p.memoryGuard(ctx); guard != nil {
 		wire = slices.Insert(wire, 1, redis.Cmder(guard))
@@ -290,7 +290,7 @@ func (p *pipeline) slotGuard(ctx context.Context, words int) *script.Command {
 		return nil
 	}
 	meta := p.parts[at].pending[0].Keys()[0].(string)
-	if !p.hook.stuck.guards(script.HashTag(meta), p.start) {
+	if !p.hook.stuck.guards(script.Slot(meta), p.start) {
 		return nil
 	}
 	return script.NewCommandOnce(ctx, "exists", meta, meta+":never")
@@ -443,13 +443,16 @@ type scriptAt struct {
 
 // prepare appends what is sent for the part. A script is sent in full the first time: if the server did not have it, the
 // commands after it would run all the same.
-func (p *part) prepare(ctx context.Context, wire []redis.Cmder, known map[scriptAt]bool) []redis.Cmder {
+func (p *part) prepare(ctx context.Context, wire []redis.Cmder, known map[scriptAt]bool, together bool) []redis.Cmder {
 	steps := p.translation.steps
 	if p.joined != nil {
 		steps = []session.Operation{p.joined[0].kind.Join(p.requests())}
 	}
 	for _, step := range steps {
 		pending := step.Prepare()
+		if together {
+			pending.AtOnce()
+		}
 		call := pending.Call()
 		args := call.Args
 		if at := (scriptAt{call.Script, pending.Place()}); !known[at] {

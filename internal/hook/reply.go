@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/rediserr"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
@@ -22,6 +23,10 @@ func setReply(cmd redis.Cmder, reply any, err error) error {
 	}
 	if reply != nil && !setValue(cmd, reply) {
 		err = fmt.Errorf("shardedlist: a %T cannot hold a %T", cmd, reply)
+	}
+	if layout.ErrorOf(err) == layout.ErrPlainList {
+		_, key, _ := strings.Cut(err.Error(), "PLAINLIST ")
+		err = fmt.Errorf("shardedlist: %s %q: %w", cmd.Name(), key, layout.ErrPlainList)
 	}
 	err = asReplied(err)
 	cmd.SetErr(err)

@@ -16,26 +16,26 @@ const (
 // stuckSlots are slots whose moves do not end.
 type stuckSlots struct {
 	mu    sync.Mutex
-	until map[string]time.Time // by hash tag
+	until map[int]time.Time // by slot
 }
 
 // guards tells whether a transaction that began at start is to be guarded, see slotGuard.
-func (s *stuckSlots) guards(tag string, start time.Time) bool {
+func (s *stuckSlots) guards(slot int, start time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if until, stuck := s.until[tag]; stuck {
+	if until, stuck := s.until[slot]; stuck {
 		if now.Before(until) {
 			return false
 		}
-		delete(s.until, tag)
+		delete(s.until, slot)
 	}
 	if now.Sub(start) < guardFor {
 		return true
 	}
 	if s.until == nil {
-		s.until = make(map[string]time.Time)
+		s.until = make(map[int]time.Time)
 	}
-	s.until[tag] = now.Add(stuckFor)
+	s.until[slot] = now.Add(stuckFor)
 	return false
 }

@@ -82,7 +82,10 @@ type List interface {
 
 	// AdoptStep moves elements of the plain list of the same name to the list, in a bounded step. It returns how many it has moved, and
 	// how many are left to move.
-	AdoptStep(ctx context.Context) (moved, left int64, err error)
+	// The first step of several begins; later ones fail if RestoreStep has begun meanwhile.
+	AdoptStep(ctx context.Context, begin bool) (moved, left int64, err error)
+	// RestoreStep moves elements the other way, likewise.
+	RestoreStep(ctx context.Context, begin bool) (moved, left int64, err error)
 
 	// All yields the elements from left to right, in bounded steps.
 	All(ctx context.Context) iter.Seq2[string, error]
@@ -109,6 +112,8 @@ var (
 	ErrWrongType     = errors.New("a key of the list holds another type")
 	ErrLayout        = errors.New("unknown layout")
 	ErrBroken        = errors.New("list is broken")
+	ErrPlainList     = errors.New("the sharded list is empty, and there is a plain list at the key of its name: open the list WithPlain, or the hook without WithoutPlain, to take it over")
+	ErrReversed      = errors.New("the other one of Adopt and Restore has been called meanwhile")
 )
 
 // ErrorOf returns the error above that a reply of the server stands for, or nil.
@@ -122,6 +127,10 @@ func ErrorOf(err error) error {
 		return ErrLayout
 	case redis.HasErrorPrefix(err, "BROKENLIST "):
 		return ErrBroken
+	case redis.HasErrorPrefix(err, "PLAINLIST "):
+		return ErrPlainList
+	case redis.HasErrorPrefix(err, "REVERSED "):
+		return ErrReversed
 	}
 	return nil
 }
@@ -201,7 +210,20 @@ type Info struct {
 	Slot     int   // cluster slot of all keys
 	Armed    bool  // the next push into the empty list rings the bell
 	Unswept  int64 // shards of a deleted list still to be unlinked, at the most
+
+	Unsplit   int64 // elements of long shards beyond the capacity
+	Newcomers int64 // elements at the plain key beside the list
+	Watched   bool  // somebody who watches that key has pushed or popped since the list was empty
+	State     State
 }
+
+// State tells whether a list is becoming a plain one.
+type State string
+
+const (
+	Restoring State = "restoring" // it is becoming one
+	Restored  State = "restored"  // it is one
+)
 
 // Shards returns the number of shards.
 func (i Info) Shards() int64 { return i.Last - i.First + 1 }

@@ -10,37 +10,72 @@ import (
 	"github.com/shardedlist/shardedlist/internal/session"
 )
 
-var adoptScript = script.Load("adopt")
+var (
+	adoptScript   = script.Load("adopt")
+	restoreScript = script.Load("restore")
+)
 
 // ErrOwnKey is returned for a plain key that has the form of those that lists are stored in.
 var ErrOwnKey = errors.New("the key has the form of those that sharded lists are stored in")
 
 // AdoptStep moves elements of the plain list of the same name to the list. It returns how many it has moved, and how many are left.
-func (l *List) AdoptStep(ctx context.Context) (moved, left int64, err error) {
-	if meta, _ := Owner(l.config.Name); meta != "" {
-		return 0, 0, ErrOwnKey
+func (l *List) AdoptStep(ctx context.Context, begin bool) (moved, left int64, err error) {
+	if err := l.Prepare(ctx); err != nil {
+		return 0, 0, err
 	}
-	return l.adoptStep(ctx, l.config.Name, string(l.config.NewcomersAt))
+	return l.moveStep(ctx, adoptScript, l.config.Name, l.capacity.word(), l.newcomersJoin(), first(begin))
+}
+
+// RestoreStep moves elements of the list to where the plain list of the same name will be, and makes it the plain list when no others
+// are left.
+func (l *List) RestoreStep(ctx context.Context, begin bool) (moved, left int64, err error) {
+	return l.moveStep(ctx, restoreScript, l.config.Name, l.newcomersJoin(), first(begin))
+}
+
+// first is how scripts are told of the first of several steps.
+func first(begin bool) string {
+	if begin {
+		return "begin"
+	}
+	return ""
+}
+
+// newcomersJoin says which end newcomers join, as lua/shared/pointers.lua has it, or nothing if that is not known.
+func (l *List) newcomersJoin() string {
+	switch l.config.PoppedAt {
+	case layout.Left:
+		return "4"
+	case layout.Right:
+		return "3"
+	}
+	return ""
 }
 
 // split turns long shards into full ones.
 func (l *List) split(ctx context.Context) error {
+	if err := l.Prepare(ctx); err != nil {
+		return err
+	}
 	for left := int64(1); left > 0; {
 		var err error
-		if _, left, err = l.adoptStep(ctx, l.keys.Meta, "none"); !script.IsDone(err) {
+		if _, left, err = l.moveStep(ctx, adoptScript, "", l.capacity.word(), "none", ""); !script.IsDone(err) {
 			return err
 		}
 	}
 	return nil
 }
 
-// adoptStep is a step of Adopt or split, see adopt.lua.
-func (l *List) adoptStep(ctx context.Context, plain, end string) (moved, left int64, err error) {
-	if err := l.Prepare(ctx); err != nil {
-		return 0, 0, err
+// moveStep is a step that moves elements, see adopt.lua and restore.lua.
+func (l *List) moveStep(ctx context.Context, s *script.Script, plain string, args ...any) (moved, left int64, err error) {
+	words := []any{""}
+	if plain != "" {
+		if meta, _ := Owner(plain); meta != "" {
+			return 0, 0, ErrOwnKey
+		}
+		words[0] = "+" + plain
 	}
-	op := l.sessions.Operation(adoptScript, l.declared, 2, plain)
-	op.Append(l.capacity.word(), end)
+	op := l.sessions.Operation(s, l.declared, len(args), words...)
+	op.Append(args...)
 	op.Orders = []*session.Order{&l.left.order, &l.right.order}
 	reply, err := op.Run(ctx)
 	if !script.IsDone(err) {
@@ -50,12 +85,4 @@ func (l *List) adoptStep(ctx context.Context, plain, end string) (moved, left in
 		return 0, 0, scanErr
 	}
 	return moved, left, err
-}
-
-// Newcomers returns the end that elements of the plain list join if those who pop pop at the other end.
-func Newcomers(popped layout.End) layout.End {
-	if popped == layout.Left {
-		return layout.Right
-	}
-	return layout.Left
 }

@@ -28,7 +28,7 @@ func (l *List) Check(ctx context.Context) error {
 func (l *List) CheckShards(ctx context.Context) error {
 	var breaches []error
 	for next, first := "", true; first || next != ""; first = false {
-		reply, err := l.sessions.Read(checkScript, l.declared, next).Run(ctx)
+		reply, err := l.read(checkScript, next).Run(ctx)
 		if err != nil {
 			return err
 		}

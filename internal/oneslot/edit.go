@@ -76,7 +76,7 @@ const (
 	minSweep = 20
 	maxSweep = 320
 	// sweepTime is how much longer a step may take than a quick one, since other clients of the server wait meanwhile.
-	sweepTime = 500 * time.Microsecond
+	sweepTime = 400 * time.Microsecond
 )
 
 // sweepPace is how many shards a step of a sweep unlinks. How long that takes depends on the elements and on the server.

@@ -37,7 +37,9 @@ func (l *List) meta(ctx context.Context) (info layout.Info, shards string, err e
 	}
 	return layout.Info{
 		First: n[0], Last: n[1], Capacity: n[2], Length: n[3], Slot: l.keys.Slot(), Armed: n[4] == 1, Unswept: n[5],
-	}, values[len(n)].(string), nil
+		Newcomers: values[7].(int64), Watched: values[8].(int64) > 0, State: layout.State(values[9].(string)),
+		Unsplit: values[10].(int64),
+	}, values[6].(string), nil
 }
 
 // estimateBytes measures the end shards and some shards evenly between them, and extrapolates.
@@ -49,6 +51,10 @@ func (l *List) estimateBytes(ctx context.Context, info layout.Info, prefix strin
 	}
 	pipe := l.Client().Pipeline()
 	for i := range samples {
+		if prefix == "" { // it is a plain list
+			pipe.MemoryUsage(ctx, l.config.Name)
+			continue
+		}
 		pipe.MemoryUsage(ctx, prefix+strconv.FormatInt(info.First+i*(shards-1)/max(1, samples-1), 10))
 	}
 	replies, err := pipe.Exec(ctx)

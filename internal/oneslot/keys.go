@@ -74,4 +74,25 @@ func numberIn(slot int) string {
 	}
 }
 
+// NameOf returns the name of the list that has a meta, if there can be such a list.
+func NameOf(meta string) (name string, found bool) {
+	prefix, found := strings.CutSuffix(meta, ":meta")
+	if !found {
+		return "", false
+	}
+	candidates := []string{prefix, strings.TrimSuffix(prefix, "{}")}
+	if inner, found := strings.CutPrefix(prefix, "{"); found {
+		inner = strings.TrimSuffix(inner, "}")
+		_, escaped, _ := strings.Cut(inner, "}{")
+		candidates = append(candidates, inner, braceUnescaper.Replace(escaped))
+	}
+	for _, name := range candidates {
+		if name != "" && tagged(name) == prefix {
+			return name, true
+		}
+	}
+	return "", false
+}
+
 var braceEscaper = strings.NewReplacer(`\`, `\\`, `{`, `\(`, `}`, `\)`)
+var braceUnescaper = strings.NewReplacer(`\\`, `\`, `\(`, `{`, `\)`, `}`)

@@ -9,6 +9,7 @@ package oneslot
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,6 +29,10 @@ const (
 	// expiryGrace is how long the shards outlive an expired list, at least: longer than the clocks of a master and a replica
 	// differ, and than it takes to visit all shards of a very long list.
 	expiryGrace = time.Minute
+	// newcomersSlice is how long a BLPOP on the bell lasts at most after newcomers were seen in the last newcomersFor. Processes that do
+	// not watch the plain key ring no bell.
+	newcomersSlice = 250 * time.Millisecond
+	newcomersFor   = time.Minute
 )
 
 // Config configures a list.
@@ -40,11 +45,13 @@ type Config struct {
 	WithoutDedup bool
 	// RecordLife is how long the server keeps dedup records; 0 means session.RecordLife.
 	RecordLife time.Duration
-	// StandsFor is the plain key that the list stands in for, or empty. A plain list there is taken over when the list is empty, and
-	// a value of another type is an error then, but for operations that commands on any key need, such as DEL.
-	StandsFor string
-	// NewcomersAt is the end that the elements of a plain list join where the list has elements already, or empty if it is unknown.
-	NewcomersAt layout.End
+	// StandsFor is the plain key that the list stands in for, or empty. The list and a plain list there are one list, unless
+	// WithoutPlain says otherwise. A value of another type is an error where the list is empty, but for operations that commands on any
+	// key need, such as DEL.
+	StandsFor    string
+	WithoutPlain bool
+	// PoppedAt is the end at which elements are popped, or empty if the caller does not know it. Newcomers join the other one.
+	PoppedAt layout.End
 }
 
 // List is a list in one slot.
@@ -53,12 +60,15 @@ type List struct {
 	runner   *script.Runner
 	keys     Keys
 	declared []any // the key that scripts get: meta
-	plain    []any // the plain key that the list stands in for, if there is one
+	plain    []any // what scripts are told of the plain key, see lua/beside.lua
+	putsBack []any // the same, for what puts elements back
 	sessions *session.Pool
 
 	capacity *capacity // of a list that a push creates
 
 	left, right end
+
+	sawNewcomers atomic.Int64 // when a pop that waits found some, as a Unix time in nanoseconds
 
 	// Times that tests change before they use the list.
 	MaxSlice    time.Duration // how long one BLPOP on the bell lasts at most
@@ -87,8 +97,12 @@ func New(config Config) *List {
 		ExpiryGrace: expiryGrace,
 	}
 	l.declared = []any{l.keys.Meta}
-	if _, sure := Owner(config.StandsFor); config.StandsFor != "" && !sure { // a shard is no plain list
-		l.plain = []any{config.StandsFor}
+	l.plain, l.putsBack = l.atPlainKey(), l.atPlainKey()
+	switch {
+	case config.StandsFor == "":
+		l.putsBack = nil // it must not fail because of a plain list
+	case l.putsBack != nil && !config.WithoutPlain:
+		l.putsBack = []any{"^" + config.Name}
 	}
 	l.capacity = capacityOf(config)
 	l.sessions = &session.Pool{Runner: l.runner, Key: l.keys.Meta, Disabled: config.WithoutDedup, Life: config.RecordLife}
@@ -151,12 +165,26 @@ func (l *List) Sibling(name string) layout.List {
 	return sibling
 }
 
+// atPlainKey is what scripts are told of the plain key, see lua/beside.lua. A shard is no plain list.
+func (l *List) atPlainKey() []any {
+	if _, sure := Owner(l.config.Name); sure {
+		return nil
+	}
+	switch {
+	case l.config.StandsFor == "":
+		return []any{"?" + l.config.Name}
+	case l.config.WithoutPlain:
+		return []any{"-" + l.config.Name}
+	}
+	return []any{"+" + l.config.Name}
+}
+
 // operation returns an operation that is done once, with room for further arguments.
 func (l *List) operation(s *script.Script, room int) session.Operation {
 	return l.sessions.Operation(s, l.declared, room, l.plain...)
 }
 
-// read returns an operation that changes nothing.
+// read returns an operation that changes nothing, or that may run twice.
 func (l *List) read(s *script.Script, args ...any) session.Operation {
 	return l.sessions.ReadBeside(s, l.declared, l.plain, args...)
 }

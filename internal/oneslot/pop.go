@@ -134,7 +134,14 @@ func (e *end) Reclaim(reply any) {
 	e.putBack(elements)
 }
 
-func (e *end) Read(reply any) (elements []string, exhausted bool) { return readPop(reply) }
+func (e *end) Read(reply any) (elements []string, exhausted bool) {
+	if reply.([]any)[0] == int64(2) { // it was popped now, too
+		e.list.sawNewcomers.Store(time.Now().UnixNano())
+		elements, _ = readPop(reply)
+		return elements, true
+	}
+	return readPop(reply)
+}
 
 func (e *end) Block(s *session.Session, pop session.Operation, release string, slice time.Duration) (session.Outcome, error) {
 	return block(s, pop, []*List{e.list}, release, slice)
@@ -178,7 +185,7 @@ func (e *end) putBack(popped []string) {
 		err := e.list.Prepare(ctx)
 		var count int
 		if err == nil {
-			_, count, err = e.pushPart(ctx, back)
+			_, count, err = e.pushPart(ctx, back, true)
 		}
 		cancel()
 		switch {
@@ -218,6 +225,9 @@ func (l *List) release(key string) {
 // ReadTimeout.
 func (l *List) slice(deadline time.Time) time.Duration {
 	slice := l.MaxSlice
+	if time.Since(time.Unix(0, l.sawNewcomers.Load())) < newcomersFor { // nobody rings for them
+		slice = min(slice, newcomersSlice)
+	}
 	if timeout := script.ReadTimeout(l.Client()) - l.runner.ReplicaTimeout; timeout > 0 {
 		slice = min(slice, timeout/2)
 	}

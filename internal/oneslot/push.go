@@ -26,7 +26,7 @@ func (l *List) Push(ctx context.Context, side layout.End, values []any) (length 
 	}
 	var shortfall error
 	for len(values) > 0 {
-		pushed, count, err := l.at(side).pushPart(ctx, values)
+		pushed, count, err := l.at(side).pushPart(ctx, values, false)
 		if !script.IsDone(err) {
 			return length, err
 		}
@@ -38,11 +38,12 @@ func (l *List) Push(ctx context.Context, side layout.End, values []any) (length 
 	return length, shortfall
 }
 
-// pushPart pushes as many of the values as go into one atomic operation, and returns how many that are.
-func (e *end) pushPart(ctx context.Context, values []any) (length int64, count int, err error) {
+// pushPart pushes as many of the values as go into one atomic operation, and returns how many that are. putsBack says that they were
+// popped there.
+func (e *end) pushPart(ctx context.Context, values []any, putsBack bool) (length int64, count int, err error) {
 	r := batch.NewRequest()
 	count, r.Bytes = nextPart(values)
-	r.Values, r.Count = values[:count], count
+	r.Values, r.Count, r.PutsBack = values[:count], count, putsBack
 	err = e.pusher.Do(ctx, r)
 	if !script.IsDone(err) {
 		return 0, count, err
@@ -69,11 +70,13 @@ func nextPart(values []any) (count, bytes int) {
 func (l *List) Pushes(side layout.End) *batch.Kind { return &l.at(side).pushes }
 
 func (e *end) joinPushes(requests []*batch.Request) session.Operation {
-	count := 0
+	count, plain := 0, e.list.plain
 	for _, r := range requests {
-		count += r.Count
+		if count += r.Count; r.PutsBack {
+			plain = e.list.putsBack
+		}
 	}
-	op := e.list.operation(pushScript, 2+count)
+	op := e.list.sessions.Operation(pushScript, e.list.declared, 2+count, plain...)
 	op.Orders = e.orders
 	op.Append(e.word, e.list.capacity.word())
 	for _, r := range requests {

@@ -77,6 +77,9 @@ var (
 	inScript       = regexp.MustCompile(`\bUnknown (Redis )?command called from |\bWrong number of args calling `)
 )
 
+// newcomersWait ends what shared/take_in.lua replies while it has more to move.
+const newcomersWait = "elements of the plain list are being moved to the list"
+
 // RefusesScripts reports whether a server does not carry out any script, so that it has carried out none.
 func RefusesScripts(err error) bool {
 	var reply redis.Error
@@ -92,6 +95,8 @@ func Explain(err error) error {
 		return fmt.Errorf("the server or its ACL does not allow EVAL and EVALSHA, which every operation needs: %w", err)
 	case inScript.MatchString(err.Error()):
 		return fmt.Errorf("the server is older than Redis 6.2, or lacks a command that scripts need: %w", err)
+	case strings.HasSuffix(err.Error(), newcomersWait):
+		return fmt.Errorf("processes without this library push to the plain key faster than elements can be taken in: %w", err)
 	case slotMoves.MatchString(err.Error()):
 		return fmt.Errorf("the cluster slot of the list is moving to another node; "+
 			"if nobody is moving it, end that with redis-cli --cluster fix or CLUSTER SETSLOT <slot> STABLE: %w", err)

@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -22,7 +23,7 @@ func Retry(ctx context.Context, do func() error) error {
 	until := Deadline(ctx)
 	for attempt := 0; ; attempt++ {
 		err := do()
-		pause := Backoff(attempt)
+		pause := PauseAfter(err, attempt)
 		if err == nil || !IsTransient(err) || time.Until(until) < pause {
 			return err
 		}
@@ -30,6 +31,14 @@ func Retry(ctx context.Context, do func() error) error {
 			return fmt.Errorf("%w, last reply: %w", sleepErr, err)
 		}
 	}
+}
+
+// PauseAfter returns the pause after an attempt: none if the script has done a part of the work, and asks for the next.
+func PauseAfter(err error, attempt int) time.Duration {
+	if err != nil && IsReply(err) && strings.HasSuffix(err.Error(), newcomersWait) {
+		return 0
+	}
+	return Backoff(attempt)
 }
 
 // Backoff returns the pause after a number of failed attempts: 2 ms, doubling up to 32 ms.

@@ -7,6 +7,7 @@ package script
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -51,6 +52,19 @@ func NewCall(s *Script, keys []any, room int, plain ...any) Call {
 	args := make([]any, keysAt, keysAt+len(keys)+len(plain)+room)
 	args[0], args[1], args[2] = "evalsha", s.hash, len(keys)
 	return Call{Script: s, Args: append(append(args, keys...), plain...)}
+}
+
+// AtOnce tells the script to do all of its work, see '*' in lua/beside.lua.
+func (c Call) AtOnce() {
+	if c.Script.beside != nil {
+		return // nothing is told of plain keys
+	}
+	keys := len(c.Keys())
+	for i, word := range c.Args[keysAt+keys : keysAt+2*keys] {
+		if key, watched := strings.CutPrefix(word.(string), "+"); watched {
+			c.Args[keysAt+keys+i] = "*" + key
+		}
+	}
 }
 
 // Key returns the first key, which determines the node that the call goes to.

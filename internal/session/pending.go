@@ -37,6 +37,10 @@ func (o Operation) Prepare() Pending {
 	return Pending{o, s}
 }
 
+// AtOnce makes the operation do all of its work, however much that is, rather than ask for a repetition: it is in a transaction, of which
+// either all or nothing is carried out, or in a pipeline, in which later operations must not overtake it.
+func (p Pending) AtOnce() { p.op.call.AtOnce() }
+
 // Call returns the call to send.
 func (p Pending) Call() script.Call { return p.op.call }
 

@@ -212,7 +212,7 @@ func (s *Session) rename() {
 
 // pause waits before the next attempt, or reports that there is no time for one.
 func (s *Session) pause(ctx context.Context, until time.Time, attempt int, err error) bool {
-	pause := script.Backoff(attempt)
+	pause := script.PauseAfter(err, attempt)
 	return !errors.Is(err, redis.ErrClosed) && time.Until(until) >= pause && script.Sleep(ctx, pause) == nil
 }
 

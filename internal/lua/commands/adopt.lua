@@ -1,25 +1,23 @@
 -- Makes the plain list at the list's plain key a part of the list, and turns long shards into full ones, in bounded steps.
 --
--- requires: shared/session shared/sweep shared/take_over shared/carve
+-- requires: shared/session shared/sweep shared/take_in shared/identity
 --
 -- KEYS  1 meta; there is a plain key, see beside.lua
--- ARGV  1 to 3 see shared/operation.lua, 4 the capacity if this creates the list, 5 the end that the elements of the plain list
---       join, 'L' or 'R', or '' if that is unknown, or 'none' to leave the plain key alone
+-- ARGV  1 to 3 see shared/operation.lua, 4 the capacity if this creates the list, 5 the end that newcomers join, as in
+--       shared/pointers.lua, or '' if the caller does not know it, or 'none' to leave the plain key alone, 6 'begin' in the
+--       first step
 -- Reply how many elements it has moved, and how many are left to move, as words: of the plain list, and of long shards beyond
 --       their capacity. It is done once nothing is left. An error changes nothing
--- Cost  O(1): STEP elements, or those of one shard.
+-- Cost  O(1): MOVE_STEP elements, or those of one shard.
 --
--- An empty list takes the plain list as its only shard, by one RENAME, whatever its length. A list that has elements fills its
--- end shard, and takes the rest of the plain list as the next one, likewise; or as many elements as go into a step, if its end
--- shard is a long one already, and not the only one.
+-- Nothing else changes: at every moment the list is what it was, with the elements of the plain list at their end. A first step
+-- ends what commands/restore.lua has begun, or done. Later ones refuse to.
 --
--- Nothing else changes: at every moment the list is what it was, with the elements of the plain list at that end.
---
--- Safe because it reads every key before the first write. That one is a RENAME, or PEXPIRE of the record, which OOM allows,
--- and then what follows.
+-- Safe because it reads every key before the first write. That one is a RENAME or HDEL, or PEXPIRE of the record, which OOM
+-- allows, and then what follows.
 
-local STEP = 1000
 local NEWCOMERS = PLAIN
+local splits_only = ARGV[5] == 'none'
 PLAIN = nil
 
 local done, failure = replay()
@@ -30,8 +28,36 @@ local list, problem = open()
 if problem then
   return problem
 end
-local left = ARGV[5] == 'L'
 local cap = tonumber(ARGV[4])
+if not splits_only and (list.restores or list.restored) and ARGV[6] ~= 'begin' then
+  return redis.error_reply('REVERSED Restore was called meanwhile')
+end
+
+-- read_ends returns what keeps the end shards of the list from being read, if anything does.
+local function read_ends()
+  for _, id in ipairs(is_empty(list) and {} or { list.first, list.last }) do
+    local size, reason = shard_length(list, id)
+    if not size then
+      return reason
+    end
+  end
+end
+
+-- begin_again makes a list that is being restored, or was, an ordinary one. The plain list is taken over next.
+local function begin_again()
+  redis.call('HDEL', META, 'restores')
+  list.restores = nil
+  if list.restored then
+    list.restored, list.shards, list.last, list.cap = nil, false, list.first - 1, 0
+    if not (list.armed or list.records or list.stale) then
+      redis.call('DEL', META)
+      list.old_records = nil
+      return
+    end
+    identify(list)
+  end
+  save_list(list)
+end
 
 -- decide gives the list its capacity, if it consists of a long shard: nothing depends on the former one yet.
 local function decide()
@@ -42,69 +68,55 @@ local function decide()
   end
 end
 
-local waiting = 0
-if ARGV[5] ~= 'none' then
-  waiting = redis.pcall('LLEN', NEWCOMERS)
-  if type(waiting) == 'table' and string.find(waiting.err, 'WRONGTYPE', 1, true) then
-    return waiting
-  elseif is_moving(waiting) or is_away(NEWCOMERS) then
-    return redis.error_reply('TRYAGAIN the plain key is moving to another node')
-  end
-end
-
--- take_some fills the end shard, or moves a step to it if it is a long one. It returns the number of elements it has moved.
-local function take_some()
-  local id = left and list.first or list.last
-  local size
-  size, problem = shard_length(list, id)
-  local beyond = list.shards .. (id + (left and -1 or 1))
-  if not size or is_moving(redis.pcall('EXISTS', META, beyond, PREFIX .. 'never')) then
-    return nil, problem or redis.error_reply('TRYAGAIN the list is moving to another node')
-  end
-  redis.call('HDEL', META, 'armed') -- changes nothing, and OOM allows it
-  decide()
-  local room = list.first == list.last and math.max(0, list.cap - size) or list.cap - size
-  local moves = math.min(waiting, room < 0 and STEP or room)
-  if moves > 0 then
-    shift(NEWCOMERS, list.shards .. id, left, moves)
-  end
-  if moves < waiting and room >= 0 then
-    redis.call('RENAME', NEWCOMERS, beyond)
-    set_ttl(list, id + (left and -1 or 1), list.expires and redis.call('HGET', META, 'ttl'))
-    list[left and 'first' or 'last'] = id + (left and -1 or 1)
-    save_list(list)
-  end
-  return moves
-end
-
--- split carves, within a step of which some elements have been moved. It returns how many have been then.
+-- split carves, within a step of which some elements have been moved. It returns how many have been then, and whether it has to
+-- wait for the slot.
 local function split(moved)
-  redis.call('HDEL', META, 'armed') -- changes nothing, and OOM allows it
-  decide()
+  local waits = false
   for _, at_left in ipairs({ true, false }) do
     repeat
       local size = string.len(redis.call('LINDEX', list.shards .. (at_left and list.first or list.last), 0))
-      local step = (moved == 0 or moved + list.cap <= STEP) and carve(list, at_left) or 0
-      moved = moved + step
+      local step, moves = 0, false
+      if moved == 0 or moved + list.cap <= MOVE_STEP then
+        step, moves = carve(list, at_left)
+      end
+      moved, waits = moved + step, waits or moves
     until step == 0 or size * moved > CARVE_BYTES
   end
-  return moved
+  return moved, waits
 end
 
-local moved, known = 0, left or ARGV[5] == 'R'
-if waiting > 0 and is_empty(list) then
-  problem = take_over(list, NEWCOMERS, cap)
-elseif not is_empty(list) then
-  if waiting > 0 and known then
-    moved, problem = take_some()
-  end
-  moved = moved and split(moved)
-  if moved == 0 and waiting > 0 and not known then
-    problem = redis.error_reply('UNKNOWNEND')
-  end
-end
+problem = read_ends()
 if problem then
   return problem
+end
+local says = tonumber(ARGV[5])
+local waiting, moved, was_empty = 0, 0, is_empty(list)
+if not splits_only then
+  waiting, problem = newcomers_at(list.restored and no_list() or list, NEWCOMERS, says)
+  if not waiting then
+    return problem
+  end
+  if list.restores or list.restored then
+    begin_again()
+    was_empty = is_empty(list)
+  end
+  if waiting == 0 or not was_empty then
+    moved = take_newcomers(list, NEWCOMERS, waiting, says)
+  else
+    problem = take_over(list, NEWCOMERS, cap)
+    if problem then
+      return problem
+    end
+  end
+end
+if not was_empty then
+  redis.call('HDEL', META, 'armed') -- changes nothing, and OOM allows it
+  decide()
+  local waits
+  moved, waits = split(moved)
+  if waits and moved == 0 then
+    return redis.error_reply('TRYAGAIN the list is moving to another node')
+  end
 end
 
 local rest = waiting > 0 and redis.call('LLEN', NEWCOMERS) or 0

@@ -27,6 +27,10 @@ elseif bell == 1 and redis.call('PTTL', BELL) < 0 then
   breach('the bell never expires')
 end
 
+if list.restored or type(list.shards) == 'table' then
+  return reply -- the list is a plain one
+end
+
 local meta_ttl = redis.call('PTTL', META)
 if string.match(redis.call('HGET', META, 'layout') or '', POINTERS) == '' and #redis.call('HGETALL', META) > 2 then
   breach('meta has fields that its layout does not announce')
@@ -35,13 +39,17 @@ if is_empty(list) then
   if list.first ~= list.last + 1 then
     breach('first ', list.first, ' is beyond last ', list.last)
   end
-  if meta_ttl == -1 and not list.stale then
+  if meta_ttl == -1 and not list.stale and not list.restores then
     breach('the meta of an empty list never expires')
   end
   if list.expires then
     breach('an empty list is to expire')
   end
   return reply
+end
+local newcomers = PLAIN and list.join == 0 and not rung_by(PLAIN) and redis.pcall('LLEN', PLAIN)
+if type(newcomers) == 'number' and newcomers > 0 then
+  breach('the plain key holds ', newcomers, ' elements, and nobody watches it')
 end
 local expiry = redis.call('HMGET', META, 'ttl', 'walk')
 local all_expire = expiry[1] and not expiry[2]

@@ -1,6 +1,6 @@
 -- Deletes the list, as DEL does.
 --
--- requires: shared/sweep shared/discard shared/take_over
+-- requires: shared/sweep shared/discard shared/take_in
 --
 -- KEYS  1 meta
 -- ARGV  none
@@ -19,4 +19,7 @@ if is_empty(list) then
   return { 0, list.stale and 1 or 0 }
 end
 discard(list)
+if WATCHES and not rung_by(PLAIN) and type(redis.pcall('LLEN', PLAIN)) == 'number' then
+  redis.pcall('UNLINK', PLAIN) -- newcomers that could not be taken in, because the slot moves
+end
 return { 1, list.stale and 1 or 0 }

@@ -1,6 +1,6 @@
 -- Sets or removes the time at which the list expires, as EXPIRE and PERSIST do. Each call handles a bounded number of shards.
 --
--- requires: shared/session shared/sweep shared/discard shared/shards shared/take_over
+-- requires: shared/session shared/sweep shared/discard shared/shards shared/take_in
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 and 5 when: 'in' and milliseconds, 'at' and a Unix time in milliseconds, 'never', or
@@ -33,6 +33,11 @@ local how, condition, grace = ARGV[4], ARGV[6], tonumber(ARGV[7])
 local continues = how == 'continue'
 local now = list.now or clock()
 local current = list.expires or NEVER
+local at_plain = list.restored and not is_empty(list) and list.restored -- the key that expires by itself
+local left = at_plain and redis.call('PTTL', at_plain) or -1
+if left >= 0 then
+  current = now + left
+end
 local wanted = continues and current or how == 'never' and NEVER or tonumber(ARGV[5])
 if how == 'in' then
   wanted = now + wanted
@@ -63,6 +68,13 @@ if wanted <= now and not continues then
   local verdict = list.stale and 2 or 1
   save_result(verdict)
   return verdict
+end
+
+if at_plain then
+  local reply = wanted < NEVER and redis.call('PEXPIREAT', at_plain, string.format('%.0f', math.min(wanted, FAR)))
+    or redis.call('PERSIST', at_plain)
+  save_result(reply)
+  return reply
 end
 
 local expiry = redis.call('HMGET', META, 'ttl', 'walk')

@@ -43,7 +43,7 @@ local function find(plain)
       return nil, redis.error_reply('TRYAGAIN the list, if there is one, is moving to another node')
     end
   end
-  return open('reading')
+  return open('reading', true)
 end
 
 local met = false

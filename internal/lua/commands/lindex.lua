@@ -1,6 +1,6 @@
 -- Returns the element at an index, as LINDEX does.
 --
--- requires: fast/lindex shared/index shared/take_over
+-- requires: fast/lindex shared/index shared/take_in
 --
 -- KEYS  1 meta
 -- ARGV  1 the index

@@ -1,6 +1,6 @@
 -- Inserts a value before or after the leftmost element that equals a pivot, as LINSERT does.
 --
--- requires: shared/session shared/length shared/sweep shared/put shared/take_over
+-- requires: shared/session shared/length shared/sweep shared/put shared/take_in
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 'before' or 'after' in any case, 5 the pivot, 6 the value

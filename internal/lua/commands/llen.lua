@@ -1,15 +1,18 @@
 -- Returns the length of the list, as LLEN does.
 --
--- requires: shared/length shared/take_over
+-- requires: shared/length shared/take_in
 --
 -- KEYS  1 meta
--- ARGV  1 'any' for EXISTS and TYPE, of which the caller serves keys of other types; else none
+-- ARGV  1 'any' for EXISTS and TYPE, of which the caller serves plain keys; else none
 -- Reply the length
 -- Cost  O(1): all shards between the ends are full.
 
 local list, problem = open('reading', ARGV[1] == 'any')
 if problem then
   return problem
+end
+if ARGV[1] == 'any' and type(list.shards) == 'table' then
+  return 0 -- the plain key is the list
 end
 local head, tail, length = measure(list)
 return head and length or tail

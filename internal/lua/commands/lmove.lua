@@ -1,7 +1,7 @@
 -- Moves elements from one end of a list to an end of another or of the same list, as LMOVE and LMOVEM do. The caller may wait
 -- for them.
 --
--- requires: shared/elements shared/sweep shared/lists shared/wake shared/pass_on shared/take shared/put shared/take_over
+-- requires: shared/elements shared/sweep shared/lists shared/wake shared/pass_on shared/take shared/put shared/take_in
 --
 -- KEYS  see shared/lists.lua: the source is the first list, the destination the second
 -- ARGV  1 to 4 see shared/lists.lua, 5 and 6 the ends of source and destination, 'L' or 'R', 7 the capacity if this creates the
@@ -31,8 +31,8 @@ if done then
 elseif failure then
   return failure
 end
-local full = KEYS.plain and no_memory() -- a plain list that is taken over is the first write, and OOM allows all others
-local source, problem = open((WOKEN or ARGV[11] == 'again') and 'waiting')
+local full = KEYS.plain and no_memory() -- what is taken from a plain list is the first write, and OOM allows all others
+local source, problem = open((WOKEN or ARGV[11] == 'again') and 'waiting', false, popped_at(FROM_LEFT))
 if problem then
   return problem
 end
@@ -86,7 +86,7 @@ if total > 0 and not in_place then
   end
   use(2)
   if not same then
-    destination, problem = open('growing')
+    destination, problem = open('growing', false, pushed_at(TO_LEFT))
     if problem then
       return problem
     end

@@ -1,6 +1,6 @@
 -- Pops up to count elements from the first of several lists that has any, as LMPOP does. The caller may wait for them.
 --
--- requires: shared/elements shared/sweep shared/lists shared/wake shared/pass_on shared/take shared/take_over
+-- requires: shared/elements shared/sweep shared/lists shared/wake shared/pass_on shared/take shared/take_in
 --
 -- KEYS  see shared/lists.lua
 -- ARGV  1 to 4 see shared/lists.lua, 5 'L' or 'R', 6 count: with 0, the pop counts as done, and earlier copies of it have no
@@ -36,7 +36,7 @@ end
 local lists, from = {}, nil
 for i = 1, LISTS do
   use(i)
-  local list, problem = open((WOKEN or ARGV[7] == 'again') and 'waiting')
+  local list, problem = open((WOKEN or ARGV[7] == 'again') and 'waiting', false, popped_at(LEFT))
   if problem and count > 0 and not from then
     return problem
   end

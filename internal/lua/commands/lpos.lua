@@ -1,6 +1,6 @@
 -- Returns the indices of elements that equal a value, as LPOS does.
 --
--- requires: shared/length shared/take_over
+-- requires: shared/length shared/take_in
 --
 -- KEYS  1 meta
 -- ARGV  1 the value, 2… the options, as LPOS takes them

@@ -1,6 +1,6 @@
 -- Returns the elements from one index to another, both included, as LRANGE does.
 --
--- requires: shared/index shared/take_over
+-- requires: shared/index shared/take_in
 --
 -- KEYS  1 meta
 -- ARGV  1 start, 2 stop

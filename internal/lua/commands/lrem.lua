@@ -1,6 +1,6 @@
 -- Removes elements that equal a value, as LREM does.
 --
--- requires: shared/session shared/length shared/sweep shared/emptied shared/shards shared/values shared/take_over
+-- requires: shared/session shared/length shared/sweep shared/emptied shared/shards shared/values shared/take_in
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 how many: from the left end if positive, from the right end if negative, all if 0,

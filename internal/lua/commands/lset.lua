@@ -1,6 +1,6 @@
 -- Replaces the element at an index, as LSET does.
 --
--- requires: shared/session shared/index shared/sweep shared/take_over
+-- requires: shared/session shared/index shared/sweep shared/take_in
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 the index, 5 the value

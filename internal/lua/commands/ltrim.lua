@@ -1,6 +1,6 @@
 -- Keeps the elements from one index to another, both included, and drops the others, as LTRIM does.
 --
--- requires: shared/session shared/index shared/sweep shared/discard shared/take_over
+-- requires: shared/session shared/index shared/sweep shared/discard shared/take_in
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 start, 5 stop

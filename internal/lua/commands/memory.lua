@@ -7,7 +7,7 @@
 -- Reply the bytes: those of the end shards, and for each shard between the mean of some, evenly spread; nil if there is no list
 -- Cost  O(1): one MEMORY USAGE for each of these shards.
 
-local list, problem = open('reading')
+local list, problem = open('reading', true)
 if problem then
   return problem
 end

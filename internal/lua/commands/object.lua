@@ -7,7 +7,7 @@
 -- Reply that of OBJECT, or nil if the list is empty
 -- Cost  O(1).
 
-local list, problem = open('reading')
+local list, problem = open('reading', true)
 if problem then
   return problem
 end

@@ -1,6 +1,6 @@
 -- Pops up to count elements from one end, as LPOP and RPOP do. The caller may wait for more.
 --
--- requires: fast/pop_more shared/elements shared/sweep shared/wake shared/take shared/take_over
+-- requires: fast/pop_more shared/elements shared/sweep shared/wake shared/take shared/take_in
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 'L' or 'R', 5 count: with 0, the pop counts as done, and earlier copies of it have
@@ -9,7 +9,8 @@
 --         'first'  it is about to wait: if there are fewer than count elements, arm the list
 --         'again'  the same, but it has been waiting: the plain key may have got another type meanwhile
 --         'woken'  its BLPOP on the bell has just ended; 7 is its release key, whose presence says to take nothing
--- Reply 1 if the pop had been done before, else 0; then arrays of elements, one for each shard, in the order popped
+-- Reply 1 if the pop had been done before, 2 if it has found elements at the plain key, else 0; then arrays of elements, one
+--       for each shard, in the order popped
 -- Cost  O(elements popped).
 --
 -- Safe because it reads every key before the first write, and because that write (LPOP, DEL or UNLINK, or PEXPIRE if it takes
@@ -27,7 +28,11 @@ elseif failure then
   return failure
 end
 local woken, waits = ARGV[6] == 'woken', ARGV[6] ~= 'no'
-local list, problem = open(waits and ARGV[6] ~= 'first' and 'waiting')
+local list, problem = open(waits and ARGV[6] ~= 'first' and 'waiting', false, popped_at(ARGV[4] == 'L'))
+if problem and woken and string.find(problem.err, 'PLAINLIST', 1, true) and bell_is_here() then
+  redis.call('PEXPIRE', BELL, IDLE_MS) -- OOM allows this, and so the ring behind it: others are to hear of it too
+  ring()
+end
 if problem then
   return problem
 end
@@ -66,5 +71,5 @@ elseif must_ring then
 end
 sweep(list)
 save_elements('', popped, total)
-table.insert(popped, 1, 0)
+table.insert(popped, 1, list.found and 2 or 0)
 return popped

@@ -1,7 +1,7 @@
 -- Pushes values onto one end, all of them or none, as LPUSH and RPUSH do, or only if the list has elements, as LPUSHX and
 -- RPUSHX do.
 --
--- requires: fast/push_first shared/session shared/length shared/sweep shared/put shared/carve shared/take_over
+-- requires: fast/push_first shared/session shared/length shared/sweep shared/put shared/carve shared/take_in
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 'L' or 'R', 5 the capacity if this push creates the list, or '' if it must not,
@@ -18,11 +18,13 @@ local done, failure = replay()
 if done or failure then
   return tonumber(done) or failure
 end
-local list, problem = open(ARGV[VALUES] and 'growing')
+local at_left = ARGV[4] == 'L'
+local says = ARGV[VALUES] and (KEYS.plain and KEYS.how[1] == '^' and popped_at or pushed_at)(at_left) or nil
+local list, problem = open(ARGV[VALUES] and 'growing', false, says)
 if problem then
   return problem
 end
-local left, count, cap = ARGV[4] == 'L', #ARGV - VALUES + 1, tonumber(ARGV[5])
+local left, count, cap = at_left, #ARGV - VALUES + 1, tonumber(ARGV[5])
 
 local head, tail, length = measure(list)
 if not head then

@@ -1,6 +1,6 @@
 -- Renames or copies the list, as RENAME and COPY do.
 --
--- requires: shared/session shared/identity shared/sweep shared/lists shared/take_over
+-- requires: shared/session shared/identity shared/sweep shared/lists shared/take_in
 --
 -- KEYS  see shared/lists.lua: the list is the first, the list of the other name the second
 -- ARGV  1 to 4 see shared/lists.lua, 5 'RENAME' or 'COPY', 6 'replace' to replace a list of that name, or ''
@@ -21,14 +21,27 @@ local how = not renames and 'growing' or nil
 local replaces = ARGV[6] == 'replace'
 local plain = KEYS.plain or {}
 
--- take_over_plain takes over the plain list at a plain key, if the list is empty. It returns the error if it cannot.
-local function take_over_plain(list, key)
-  if list and key and is_empty(list) then
-    local size = redis.pcall('LLEN', key)
-    if type(size) == 'number' and size > 0 then
-      return not renames and no_memory() or take_over(list, key)
+-- take_plain makes the plain list at a plain key a part of the list. It returns the error if it cannot.
+local function take_plain(list, key)
+  if list and list.restored then
+    return redis.error_reply('ERR the list has been restored: it is a plain list until Adopt')
+  end
+  local size = list and key and not rung_by(key) and redis.pcall('LLEN', key)
+  if type(size) ~= 'number' or size == 0 or not (WATCHES or is_empty(list)) then
+    return nil
+  elseif not WATCHES then
+    return not STANDS_IN and redis.error_reply('PLAINLIST ' .. key) or nil
+  end
+  local problem = not renames and no_memory()
+  if not problem and is_empty(list) then
+    problem = take_over(list, key)
+  elseif not problem then
+    problem = take_in(list, key, size, list.join > 0 and list.join or pushed_at(false))
+    if not problem and redis.call('LLEN', key) > 0 then
+      problem = redis.error_reply('TRYAGAIN the plain key is moving to another node')
     end
   end
+  return problem or nil
 end
 
 -- at_plain_keys returns the reply, or the error, if Redis or a plain key decides what becomes of the command.
@@ -44,7 +57,11 @@ local function at_plain_keys(from, to)
   if source == target or redis.call('EXISTS', PLAIN) == 0 then
     return nil
   end
-  return replaces and look_at_plain(no_list(), how) or 0
+  if not replaces then
+    return 0
+  end
+  local _, reason = with_plain(no_list(), how)
+  return reason
 end
 
 use(1)
@@ -54,7 +71,7 @@ if done or failure then
   return tonumber(done) or failure
 end
 local from, problem = open(how)
-problem = problem or take_over_plain(from, plain[1])
+problem = problem or take_plain(from, plain[1])
 if problem then
   return problem
 end
@@ -62,11 +79,11 @@ use(2)
 PLAIN = nil
 local to
 to, problem = open(how)
-problem = problem or take_over_plain(to, plain[2])
+problem = problem or take_plain(to, plain[2])
 if problem then
   return problem
 end
-local verdict = plain[1] and plain[2] and at_plain_keys(from, to)
+local verdict = STANDS_IN and at_plain_keys(from, to)
 if verdict then
   if type(verdict) == 'number' then
     save_result(verdict)
@@ -136,6 +153,10 @@ local function rename()
     table.insert(from.stale, range)
   end
   from.records = to.records
+  if from.restores then
+    redis.call('HDEL', META, 'restores') -- Restore was called for the former name
+    from.restores = nil
+  end
   save_list(from)
   to = from
 end
@@ -159,7 +180,7 @@ local function copy()
   end
   to.last = from.last + shift
   redis.call('HDEL', META, 'expires', 'ttl', 'walk')
-  to.cap, to.armed, to.more = from.cap, false, expiry[1] or expiry[2] or expiry[3]
+  to.cap, to.armed, to.join, to.more = from.cap, false, from.join, expiry[1] or expiry[2] or expiry[3]
   save_list(to)
   for i, field in ipairs({ 'expires', 'ttl', 'walk' }) do
     if expiry[i] then

@@ -1,6 +1,6 @@
 -- Returns the time at which the list expires, for TTL and its variants.
 --
--- requires: shared/list shared/take_over
+-- requires: shared/list shared/take_in
 --
 -- KEYS  1 meta
 -- ARGV  none
@@ -13,6 +13,10 @@ if problem then
 end
 if is_empty(list) then
   return { '-2', 0 }
+end
+if type(list.shards) == 'table' then -- the plain list says it
+  local left, now = redis.call('PTTL', list.shards .. list.first), clock()
+  return { left < 0 and '-1' or string.format('%.0f', now + left), now }
 end
 if not list.expires then
   return { '-1', 0 }

@@ -6,14 +6,18 @@
 --
 -- requires: shared/pointers shared/operation
 
-local FAST = not FIELD -- whether a fast path may go on
+local FAST = not FIELD and not (KEYS.plain and KEYS.how[1] == '^') -- whether a fast path may go on
 local FIRST, LAST, CAP, ARMED, SHARDS -- of a list that exists
+local JOIN = 0 -- the end that newcomers join
 if FAST then
   local layout = redis.pcall('HGET', META, 'layout')
   if type(layout) == 'string' then
-    local more, first, last, cap, armed, shards = string.match(layout, POINTERS)
-    FAST = more == '' and shards ~= ''
-    FIRST, LAST, CAP, ARMED, SHARDS = tonumber(first), tonumber(last), tonumber(cap), armed == '1', shards
+    local more, first, last, cap, digit, shards = string.match(layout, POINTERS)
+    FAST = more == '' and shards ~= '' and string.byte(shards, -1) ~= EQUALS
+    FIRST, LAST, CAP, SHARDS = tonumber(first), tonumber(last), tonumber(cap), shards
+    if FAST then
+      ARMED, JOIN = digit % 2 == 1, math.floor(digit / 2)
+    end
     if FAST and string.byte(shards, -1) ~= COLON then
       SHARDS = PREFIX .. shards .. ':'
     end
@@ -32,4 +36,4 @@ if FAST and RECORD then
     WAS_LARGE = FAST and (#before == LARGE or string.byte(before, -1) == AT)
   end
 end
-local HAS_ELEMENTS = FAST and SHARDS and FIRST <= LAST and CAP > 0
+local HAS_ELEMENTS = FAST and SHARDS and FIRST <= LAST and CAP > 0 and not (WATCHES and redis.pcall('EXISTS', PLAIN) ~= 0)

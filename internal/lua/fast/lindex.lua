@@ -7,7 +7,7 @@
 do
   local more, first, last, cap, _, shards = string.match(redis.call('HGET', META, 'layout') or '', POINTERS)
   first, last, cap = tonumber(first), tonumber(last), tonumber(cap)
-  if more == '' and cap > 0 and first <= last then
+  if more == '' and cap > 0 and first <= last and not (WATCHES and redis.pcall('EXISTS', PLAIN) ~= 0) then
     if string.byte(shards, -1) ~= COLON then
       shards = PREFIX .. shards .. ':'
     end

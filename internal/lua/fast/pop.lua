@@ -7,7 +7,7 @@ if HAS_ELEMENTS and COUNT == 1 and HOW == 'no' and not WAS_LARGE then
   local left = ARGV[4] == 'L'
   local near = SHARDS .. (left and FIRST or LAST)
   local size = redis.call('LLEN', near)
-  if size > 1 or size == 1 and FIRST == LAST then
+  if size > 1 and (JOIN > 2 or not WATCHES) or size == 1 and FIRST == LAST then
     local values = redis.call(left and 'LPOP' or 'RPOP', near, 1)
     if size == 1 then
       redis.call('DEL', META)

@@ -4,6 +4,7 @@
 -- requires: fast/pop fast/empty shared/popped
 
 FAST = FAST and COUNT > 0 and COUNT < UNPACK_MAX
+local JOIN_NOW = WATCHES and join_after(JOIN, popped_at(ARGV[4] == 'L')) or JOIN
 if FAST and POPPED and (COUNT > 1 or WAS_LARGE) then
   FAST = is_here(POPPED)
   POPPED_IS_HERE = FAST
@@ -16,13 +17,14 @@ if FAST and HAS_ELEMENTS then
   local near = SHARDS .. (left and FIRST or LAST)
   local size = redis.call('LLEN', near)
   local waits = size < COUNT and HOW ~= 'no' and HOW ~= 'woken'
-  if size > COUNT or size > 0 and FIRST == LAST and not waits then
+  local is_last = size > 0 and size <= COUNT and FIRST == LAST
+  if size > COUNT and (JOIN > 2 or not WATCHES) or is_last and not waits then
     local values = redis.call(left and 'LPOP' or 'RPOP', near, COUNT)
     if HOW == 'woken' and size > COUNT then
       ring()
     elseif HOW == 'woken' then
       redis.call('DEL', BELL)
-      write_pointers(false, 0, -1, CAP, true, SHARDS)
+      write_pointers(false, 0, -1, CAP, true, JOIN_NOW, SHARDS)
       redis.call('PEXPIRE', META, IDLE_MS)
     elseif size <= COUNT then
       redis.call('DEL', META)
@@ -35,7 +37,7 @@ elseif FAST and RECORD and is_free() then
     redis.call('PEXPIRE', RECORD, LIFE) -- OOM allows this, and then what follows
   else
     redis.call('DEL', BELL)
-    write_pointers(false, FIRST or 0, LAST or -1, CAP or 0, true, SHARDS or new_prefix())
+    write_pointers(false, FIRST or 0, LAST or -1, CAP or 0, true, JOIN_NOW, SHARDS or new_prefix())
     redis.call('PEXPIRE', META, IDLE_MS)
   end
   save_record('')

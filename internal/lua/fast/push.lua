@@ -4,7 +4,7 @@
 
 local COUNT = #ARGV - 5
 FAST = FAST and COUNT > 0 and COUNT < UNPACK_MAX and (COUNT == 1 or #ARGV[6] * COUNT < PIECE)
-if FAST and HAS_ELEMENTS then
+if FAST and HAS_ELEMENTS and (JOIN > 0 or not WATCHES) then
   local left, length = ARGV[4] == 'L', 0
   if FIRST < LAST then
     length = redis.call('LLEN', SHARDS .. (left and LAST or FIRST))

@@ -1,7 +1,7 @@
 -- The keys of a list.
 --
--- KEYS[1] is meta. KEYS.plain, of beside.lua, is optional: the plain key that the list stands in for. It must hold nothing
--- while the list is in use. So a list that has elements need not look at it.
+-- KEYS[1] is meta. The plain key has the name of the list, and may hold a plain list. beside.lua tells of it, if it stands in
+-- front. A list that watches it is one list with it; another one must not be empty beside it.
 --
 -- All keys share meta's hash tag, so a cluster keeps them on one node, except while their slot moves. Then a key may be away:
 -- an access is an error on the node that gives the slot away, and the key looks absent on the node that receives it.
@@ -9,4 +9,7 @@
 local META = KEYS[1]
 local PREFIX = string.sub(META, 1, -5) -- without 'meta'
 local PLAIN = KEYS.plain and KEYS.plain[1]
+local AT_ONCE = KEYS.plain and KEYS.how[1] == '*'
+local WATCHES = AT_ONCE or KEYS.plain and (KEYS.how[1] == '+' or KEYS.how[1] == '^')
+local STANDS_IN = WATCHES or KEYS.plain and KEYS.how[1] == '-'
 local IDLE_MS = 30000 -- the TTL of the keys of an empty list

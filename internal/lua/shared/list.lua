@@ -10,6 +10,8 @@
 --   op:@<id>     the dedup record of a session that keeps it here, see shared/session.lua; and with such records:
 --   records      the Unix time in milliseconds until which one of them may be needed: meta stays, even if the list is empty
 --
+--   restores     there while commands/restore.lua turns the list into a plain one
+--
 -- Most lists have the first field only.
 --
 -- The prefix of the shards' keys is made once for each list that is created, and stays. So RENAME renames meta alone, and the
@@ -31,32 +33,27 @@
 --
 -- requires: shared/write_pointers
 
+local UNLIMITED = 2 ^ 53 -- the capacity of a shard that is a plain key
 local RECORD_MS = nil -- how long the record that this script saves in the meta at KEYS[1] lives; shared/session.lua sets it
 
-local take_over -- shared/take_over.lua defines it, for the scripts that require that
+local take_over, take_in, wake_restored -- shared/take_over.lua and shared/take_in.lua define them, for who requires them
+
+local prefix_of -- the prefix of the shards of a list whose only shard is a plain key: whatever the id, it is that key
+do
+  local concat = {
+    __concat = function(prefix)
+      return prefix.key
+    end,
+  }
+  function prefix_of(key)
+    return setmetatable({ key = key }, concat)
+  end
+end
 
 -- no_memory returns the server's error if its memory is full. RPUSHX of a key that is never there asks, and changes nothing.
 local function no_memory()
   local reply = redis.pcall('RPUSHX', PREFIX .. 'never', '')
   return type(reply) == 'table' and string.find(reply.err, 'OOM', 1, true) and reply or nil
-end
-
--- look_at_plain takes over the plain list at the plain key of an empty list. It returns the error to reply with if that cannot
--- be, or if the key holds something else. how and any are as for open.
-local function look_at_plain(list, how, any)
-  local size = redis.pcall('LLEN', PLAIN)
-  if type(size) == 'table' then
-    if any or how == 'waiting' and string.find(size.err, 'WRONGTYPE', 1, true) then
-      return nil
-    end
-    return size
-  end
-  local seen = redis.pcall('EXISTS', META, PLAIN) -- an error if the node has yet to receive one of them
-  if type(seen) == 'table' then
-    return not any and seen or nil
-  end
-  local problem = size > 0 and (how == 'growing' and no_memory() or take_over(list, PLAIN))
-  return not any and problem or nil
 end
 
 -- clock returns the server's Unix time in milliseconds.
@@ -86,16 +83,25 @@ end
 
 -- detach turns the state into that of an empty list and queues all shards for a sweep. The caller saves it.
 local function detach(list)
+  if list.restored then
+    redis.call('UNLINK', list.restored)
+    list.last = list.first - 1
+    return
+  end
   queue_sweep(list, list.first, list.last)
   list.first, list.last = list.own.hi + 1, list.own.hi
-  list.expires = nil
+  list.expires, list.join = nil, 0
 end
 
 -- save_list writes the state of the list, but not what only commands/expire.lua and commands/transfer.lua write: they set more,
 -- so that others look for it.
 local function save_list(list)
-  local more = list.stale or list.expires or list.records or list.old_records or list.more
-  write_pointers(more, list.first, list.last, list.cap, list.armed, list.shards or '')
+  local more = list.stale or list.expires or list.records or list.old_records or list.more or list.restores
+  if list.restored then
+    write_pointers(more, 0, -1, 0, list.armed, list.join, '=' .. list.restored .. '=')
+  else
+    write_pointers(more, list.first, list.last, list.cap, list.armed, list.join, list.shards or '')
+  end
   if list.stale then
     redis.call('HSET', META, 'stale', stale_text(list))
   end
@@ -107,7 +113,7 @@ end
 
 -- no_list returns the state of a list that does not exist. identify names its shards.
 local function no_list()
-  return { first = 0, last = -1, cap = 0, armed = false, shards = false }
+  return { first = 0, last = -1, cap = 0, armed = false, join = 0, shards = false }
 end
 
 -- read_records finds out until when dedup records in meta are needed: by its field, and the record that this script is going to
@@ -122,8 +128,11 @@ local function read_records(list, records)
   end
 end
 
--- expire_idle lets the meta of an empty list expire, not before the records in it.
+-- expire_idle lets the meta of an empty list expire, not before the records in it. That of a restored one stays.
 local function expire_idle(list)
+  if list.restored or list.restores then
+    return
+  end
   redis.call('PEXPIRE', META, list.records and math.max(IDLE_MS, list.records - clock()) or IDLE_MS)
 end
 
@@ -145,19 +154,27 @@ end
 -- read_pointers returns the state that the field layout holds, or nil if it is broken, and whether there may be other fields.
 local function read_pointers(layout)
   if string.sub(layout, 1, 1) == LAYOUT then
-    local more, first, last, cap, armed, shards = string.match(layout, POINTERS)
+    local more, first, last, cap, digit, shards = string.match(layout, POINTERS)
+    if shards and string.byte(shards, -1) == EQUALS then
+      return {
+        first = 0, last = -1, cap = 0, armed = digit % 2 == 1, join = math.floor(digit / 2),
+        restored = string.sub(shards, 2, -2),
+      }, more == '+'
+    end
     if shards and shards ~= '' and string.byte(shards, -1) ~= COLON then
       shards = PREFIX .. shards .. ':'
     end
     return more and {
-      first = tonumber(first), last = tonumber(last), cap = tonumber(cap), armed = armed == '1', shards = shards,
+      first = tonumber(first), last = tonumber(last), cap = tonumber(cap), armed = digit % 2 == 1,
+      join = math.floor(digit / 2), shards = shards,
     }, more == '+'
   end
   local m = redis.call('HMGET', META, 'first', 'last', 'cap', 'armed')
   local first, last = tonumber(m[1]), tonumber(m[2])
   local shards = layout == '1' and PREFIX or string.sub(layout, 2)
   return first and last and {
-    first = first, last = last, cap = tonumber(m[3]) or 0, armed = m[4] == '1', shards = shards, old_fields = layout,
+    first = first, last = last, cap = tonumber(m[3]) or 0, armed = m[4] == '1', join = 0, shards = shards,
+    old_fields = layout,
   }, true
 end
 
@@ -179,24 +196,103 @@ local function read_stale(list, text)
   end
 end
 
+-- find_in_place makes the list at the plain key of a restored list the only shard. It returns the error to reply with.
+local function find_in_place(list, how, any)
+  local size = redis.pcall('LLEN', list.restored)
+  local seen = size == 0 and redis.pcall('EXISTS', META, list.restored) or size
+  if type(seen) == 'table' then
+    return not any and not (how == 'waiting' and string.find(seen.err, 'WRONGTYPE', 1, true)) and seen or nil
+  end
+  list.shards, list.first, list.last, list.cap = prefix_of(list.restored), 0, math.min(size, 1) - 1, UNLIMITED
+  if list.armed and size > 0 and how ~= 'reading' and wake_restored then
+    return how == 'growing' and no_memory() or wake_restored(list)
+  end
+end
+
+-- take_from_plain deals with a plain list beside an empty list. It returns the error to reply with if the list cannot be used.
+local function take_from_plain(list, size, how, any)
+  if not WATCHES and size > 0 then
+    return not (any and STANDS_IN) and redis.error_reply('PLAINLIST ' .. PLAIN) or nil
+  elseif not STANDS_IN then
+    return nil
+  end
+  local seen = redis.pcall('EXISTS', META, PLAIN) -- an error if the node has yet to receive one of them
+  local problem
+  if type(seen) == 'table' then
+    problem = seen
+  elseif size > 0 and how == 'reading' then
+    list.shards, list.last, list.cap = prefix_of(PLAIN), list.first, UNLIMITED
+  elseif size > 0 then
+    problem = how == 'growing' and no_memory() or take_over(list, PLAIN)
+  end
+  return not any and problem or nil
+end
+
+-- save_join saves what an operation says of the end that newcomers join.
+local function save_join(list, how, says)
+  local join = join_after(list.join, says)
+  if join ~= list.join then
+    list.join = join
+    if list.first <= list.last then
+      if how ~= 'growing' then
+        redis.call('HDEL', META, 'armed') -- changes nothing, and OOM allows it
+      end
+      save_list(list)
+    end
+  end
+end
+
+-- rung_by returns the meta of the list whose bell a plain key is, if there is such a list.
+local function rung_by(key)
+  local stem = string.match(key, '^(.*{.+}.*):bell$')
+  return stem and type(redis.pcall('HGET', stem .. ':meta', 'layout')) == 'string' and stem .. ':meta' or nil
+end
+
+-- may_write tells whether the server takes writes, and is no replica. The command changes nothing, and OOM allows it.
+local function may_write()
+  return type(redis.pcall('HDEL', META, 'armed')) == 'number'
+end
+
+-- with_plain makes the list and its plain key one list. It returns the list, or nil and the error. The other arguments are
+-- those of open.
+local function with_plain(list, how, any, says)
+  local problem
+  if list.restored then
+    problem = find_in_place(list, how, any)
+  elseif PLAIN and (WATCHES or list.first > list.last) then
+    local size = rung_by(PLAIN) and 0 or redis.pcall('LLEN', PLAIN)
+    if list.first > list.last and type(size) == 'number' then
+      problem = take_from_plain(list, size, how, any)
+    elseif list.first > list.last then
+      problem = STANDS_IN and not any and not (how == 'waiting' and string.find(size.err, 'WRONGTYPE', 1, true)) and size or nil
+    elseif take_in and type(size) == 'number' and size > 0 and (how ~= 'reading' or may_write()) then
+      local join = list.join > 0 and list.join or says or pushed_at(false)
+      problem = how == 'growing' and no_memory() or take_in(list, PLAIN, size, join)
+    end
+    if WATCHES and not problem then
+      save_join(list, how, says)
+    end
+  end
+  if problem then
+    return nil, problem
+  end
+  return list
+end
+
 -- open reads meta. It returns the state of the list, or nil and the error to reply with. A list that does not exist or has
--- expired is empty. In the state, stale are the ranges of stale shards, if there are any, and own is the one of them whose keys
--- have the list's own prefix; the others are of lists that this one has replaced. how is 'reading' for a script that never
--- writes, 'growing' for one that OOM must refuse, 'waiting' for a consumer that has begun to wait, to which a plain key of
--- another type is no error any more, as in Redis; else nil. any says that this is for a command on keys of any
--- type: whatever else the plain key holds, and where it may be on another node, the caller serves it.
-local function open(how, any)
+-- expired is empty. In the state, stale are the ranges of stale shards, if there are any, and own is the one of them whose
+-- keys have the list's own prefix; the others are of lists that this one has replaced. how is 'reading' for a script that
+-- writes nothing but newcomers that it takes in, 'growing' for one that OOM must refuse, 'waiting' for a consumer that has
+-- begun to wait, to which a plain key of another type is no error any more, as in Redis; else nil. any says that this is for
+-- a command on keys of any type: whatever else the plain key holds, and where it may be on another node, the caller serves
+-- it. says is the end that newcomers join after the operation, if it tells, as pushed_at and popped_at have it.
+local function open(how, any, says)
   local layout = redis.call('HGET', META, 'layout')
   if not layout then
     if redis.call('EXISTS', META) == 1 then
       return nil, redis.error_reply('BADLAYOUT meta is a hash that belongs to no list')
     end
-    local list = no_list()
-    local problem = PLAIN and look_at_plain(list, how, any)
-    if problem then
-      return nil, problem
-    end
-    return list
+    return with_plain(no_list(), how, any, says)
   end
   local version = string.sub(layout, 1, 1)
   if layout ~= '1' and version ~= '2' and not string.find(layout, '^' .. LAYOUT .. '%+? ') then
@@ -212,11 +308,11 @@ local function open(how, any)
   if list.shards == '' then -- as in a meta that was made to hold records
     list.shards, list.only_records = false, true
   end
-  local m = more and redis.call('HMGET', META, 'stale', 'expires', 'records', 'walk') or {}
+  local m = more and redis.call('HMGET', META, 'stale', 'expires', 'records', 'walk', 'restores') or {}
   read_records(list, m[3])
   if more then
     read_stale(list, m[1])
-    list.more = m[4]
+    list.more, list.restores = m[4], m[5]
   end
   if m[2] then
     list.expires, list.now = tonumber(m[2]), clock()
@@ -224,11 +320,7 @@ local function open(how, any)
       empty_expired(list, how)
     end
   end
-  local problem = PLAIN and list.first > list.last and look_at_plain(list, how, any)
-  if problem then
-    return nil, problem
-  end
-  return list
+  return with_plain(list, how, any, says)
 end
 
 local function is_empty(list)

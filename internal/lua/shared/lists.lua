@@ -1,6 +1,6 @@
 -- Lets a script work on several lists.
 --
--- KEYS  the meta of each list; KEYS.plain are optionally the plain keys that they stand in for, in the same order
+-- KEYS  the meta of each list; their plain keys are optional, see beside.lua
 -- ARGV  1 to 3 see shared/operation.lua, 4 the number of lists
 --
 -- The dedup record is next to the first list.
@@ -15,4 +15,7 @@ local function use(i)
   PREFIX = string.sub(META, 1, -5)
   BELL = PREFIX .. 'bell'
   PLAIN = KEYS.plain and KEYS.plain[i]
+  AT_ONCE = KEYS.plain and KEYS.how[i] == '*'
+  WATCHES = AT_ONCE or KEYS.plain and (KEYS.how[i] == '+' or KEYS.how[i] == '^')
+  STANDS_IN = WATCHES or KEYS.plain and KEYS.how[i] == '-'
 end

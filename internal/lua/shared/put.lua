@@ -12,7 +12,7 @@
 local function plan_put(list, left, size, count, cap)
   local room, fresh = 0, false
   if is_empty(list) then
-    list.cap, fresh = cap, identify(list)
+    list.cap, fresh = list.restored and list.cap or cap, identify(list)
   else
     if list.first == list.last and size > list.cap and size > (cap or size) then
       list.cap = cap -- nothing depends on the former one yet

@@ -50,7 +50,7 @@ local function sweep(list, limit)
     return true
   end
   list.stale = nil
-  if is_empty(list) and not list.armed and not list.records then
+  if is_empty(list) and not (list.armed or list.records or list.restores or list.restored) then
     redis.call('DEL', META)
     return false
   end

@@ -1,8 +1,8 @@
 -- Takes over a plain list.
 --
--- A list and a plain list of its name are one list. Where the list is empty, the plain list becomes its only shard, by one
--- RENAME, however long it is: nothing else has to be moved, and nobody has to wait. shared/carve.lua says what becomes of a
--- long shard.
+-- A list and a plain list of its name are one list, if the list watches its plain key. Where the list is empty, the plain list
+-- becomes its only shard, by one RENAME, however long it is: nothing else has to be moved, and nobody has to wait.
+-- shared/carve.lua says what becomes of a long shard.
 --
 -- requires: shared/list shared/ring
 
@@ -17,27 +17,38 @@ local function taken_prefix(key)
   return PREFIX .. '#' .. string.sub(identity, 1, 12) .. '.' .. time .. ':'
 end
 
--- expire_taken lets the list of one shard expire when the plain list did. commands/expire.lua explains the fields.
-local function expire_taken(list, ttl)
+-- expire_all lets the list expire as a plain list does that has so many milliseconds left. Most such lists have one shard.
+-- Each shard gets its TTL at once, since meta must not promise what a client that dies would leave undone.
+-- commands/expire.lua explains the fields.
+local function expire_all(list, ttl)
   local now = clock()
   local near = math.min(now + ttl, 2 ^ 53) -- numbers up to here are exact
-  local shard_ttl = string.format('%.0f', 2 * near - now + 2 * GRACE_MS)
+  local at = string.format('%.0f', near)
+  local shard_ttl = list.expires and redis.call('HGET', META, 'ttl')
+  if not shard_ttl or tonumber(shard_ttl) < near + GRACE_MS or redis.call('HEXISTS', META, 'walk') == 1 then
+    shard_ttl = string.format('%.0f', 2 * near - now + 2 * GRACE_MS)
+    for id = list.first, list.last do
+      redis.call('PEXPIREAT', list.shards .. id, shard_ttl)
+    end
+  end
   list.expires, list.now, list.more = near, now, true
   save_list(list)
-  redis.call('HSET', META, 'expires', string.format('%.0f', list.expires), 'ttl', shard_ttl)
-  redis.call('PEXPIREAT', list.shards .. list.first, shard_ttl)
-  if not list.stale then
+  redis.call('HDEL', META, 'walk')
+  redis.call('HSET', META, 'expires', at, 'ttl', shard_ttl)
+  if list.stale then
+    redis.call('PERSIST', META)
+  else
     redis.call('PEXPIREAT', META, string.format('%.0f', tonumber(shard_ttl) + GRACE_MS))
   end
 end
 
--- take_over makes the plain list at the key the only shard of the list, which is empty. It returns an error if it cannot, with
+-- take_over makes the plain list at a key the only shard of the list, which is empty. It returns an error if it cannot, with
 -- nothing changed. Its first write is a RENAME, which OOM allows. Without a capacity, the list gets TAKEN_CAPACITY; the push
 -- that makes the second shard beside a long one may change that.
 function take_over(list, key, cap)
-  local stem = string.match(key, '^(.*):bell$')
-  if stem and type(redis.pcall('HGET', stem .. ':meta', 'layout')) == 'string' then
-    return redis.error_reply('RESERVED the key belongs to the sharded list that has ' .. stem .. ':meta')
+  local owner = rung_by(key)
+  if owner then
+    return redis.error_reply('RESERVED the key belongs to the sharded list that has ' .. owner)
   end
   local prefix = list.shards or taken_prefix(key)
   local shard = prefix .. list.first
@@ -48,15 +59,27 @@ function take_over(list, key, cap)
   local rings = list.armed and not is_away(BELL) and type(redis.pcall('LLEN', BELL)) == 'number'
   redis.call('RENAME', key, shard)
   list.shards, list.last, list.cap, list.armed = prefix, list.first, cap or TAKEN_CAPACITY, false
-  list.only_records, list.more = nil, nil
+  list.only_records, list.more, list.found = nil, nil, true
   redis.call('HDEL', META, 'expires', 'ttl', 'walk') -- of a list that has expired
   save_list(list)
   redis.call('PERSIST', META)
   redis.call('PERSIST', shard)
   if ttl >= 0 then
-    expire_taken(list, ttl)
+    expire_all(list, ttl)
   end
   if rings then
     ring()
   end
+end
+
+-- wake_restored rings for the consumer that waits at a restored list, if a process that does not ring has pushed to it.
+function wake_restored(list)
+  if is_away(BELL) then
+    return
+  end
+  redis.call('LLEN', BELL) -- an error if it is no list
+  redis.call('HDEL', META, 'armed') -- changes nothing, and OOM allows it
+  list.armed, list.found = false, true
+  save_list(list)
+  ring()
 end

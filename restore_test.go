@@ -1,0 +1,444 @@
+package shardedlist
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/script"
+)
+
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		list := newList(t, rdb, WithCapacity(8))
+		values := numbered(3001)
+		_, err := list.RPush(ctx, values...)
+		require.NoError(t, err)
+		_, err = list.Expire(ctx, time.Hour)
+		require.NoError(t, err)
+		_, left, err := list.list.RestoreStep(ctx, true)
+		require.NoError(t, err)
+		require.Positive(t, left)
+		info, err := list.Info(ctx)
+		require.NoError(t, err)
+		assert.True(t, info.Restoring)
+		require.NoError(t, list.Check(ctx))
+		assert.Equal(t, words(values), content(t, list))
+		all := 0
+		for value, err := range list.All(ctx) {
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprint(all), value)
+			all++
+		}
+		assert.Equal(t, 3001, all)
+
+		before := int64(0)
+		var total int64
+		require.NoError(t, list.Restore(ctx, func(moved, all int64) {
+			assert.LessOrEqual(t, moved-before, int64(1000), "a step is bounded")
+			before, total = moved, all
+		}))
+		assert.Equal(t, total, before)
+		assert.Equal(t, words(values), rdb.LRange(ctx, list.Name(), 0, -1).Val())
+		assert.InDelta(t, time.Hour, rdb.TTL(ctx, list.Name()).Val(), float64(time.Minute))
+		info, err = list.Info(ctx)
+		require.NoError(t, err)
+		assert.True(t, info.Restored)
+		assert.EqualValues(t, 3001, info.Length)
+		assert.EqualValues(t, 3001, info.Unsplit)
+		assert.Zero(t, info.Newcomers)
+		require.NoError(t, list.Check(ctx))
+		require.NoError(t, list.Restore(ctx, nil), "it is one")
+		assert.ElementsMatch(t, []string{list.keys().Meta}, keysOfList(t, list), "nothing is left but what says so")
+	})
+}
+
+// What has been restored is the plain list for every process that uses the library, whatever becomes of it, until Adopt.
+func TestARestoredListIsThePlainList(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		list := newList(t, rdb, WithCapacity(2))
+		hooked := server.Client(t)
+		hooked.AddHook(NewHook(hooked, Match(list.Name())))
+		_, err := list.RPush(ctx, "a", "b", "c")
+		require.NoError(t, err)
+		require.NoError(t, list.Restore(ctx, nil))
+		plain := func() []string { return rdb.LRange(ctx, list.Name(), 0, -1).Val() }
+
+		require.NoError(t, hooked.RPush(ctx, list.Name(), "d").Err())
+		_, err = list.LPush(ctx, "0")
+		require.NoError(t, err)
+		assert.Equal(t, []string{"0", "a", "b", "c", "d"}, plain())
+		require.NoError(t, list.LSet(ctx, 1, "A"))
+		_, err = list.LInsertAfter(ctx, "A", "AA")
+		require.NoError(t, err)
+		_, err = list.LRem(ctx, 0, "b")
+		require.NoError(t, err)
+		require.NoError(t, list.LTrim(ctx, 1, -1))
+		assert.Equal(t, []string{"A", "AA", "c", "d"}, plain())
+		assert.Equal(t, []string{"A", "AA", "c", "d"}, content(t, list))
+		moved, err := list.LMove(ctx, list, "LEFT", "RIGHT")
+		require.NoError(t, err)
+		assert.Equal(t, "A", moved)
+
+		set, err := list.Expire(ctx, time.Hour)
+		require.NoError(t, err)
+		assert.True(t, set)
+		set, err = list.ExpireNX(ctx, time.Minute)
+		require.NoError(t, err)
+		assert.False(t, set)
+		assert.InDelta(t, time.Hour, rdb.TTL(ctx, list.Name()).Val(), float64(time.Minute))
+		set, err = list.Persist(ctx)
+		require.NoError(t, err)
+		assert.True(t, set)
+		assert.EqualValues(t, -1, rdb.TTL(ctx, list.Name()).Val())
+		require.ErrorContains(t, list.Rename(ctx, "{"+list.Name()+"}2"), "restored")
+		_, err = list.Copy(ctx, "{"+list.Name()+"}2", true)
+		require.ErrorContains(t, err, "restored")
+
+		values, err := list.LPopCount(ctx, 10)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"AA", "c", "d", "A"}, values)
+		assert.Zero(t, rdb.Exists(ctx, list.Name()).Val())
+		require.NoError(t, hooked.RPush(ctx, list.Name(), "e").Err())
+		assert.Equal(t, []string{"e"}, plain(), "also after it was empty")
+		existed, err := list.Del(ctx)
+		require.NoError(t, err)
+		assert.True(t, existed)
+		assert.Zero(t, rdb.Exists(ctx, list.Name()).Val())
+		_, err = list.RPush(ctx, "f")
+		require.NoError(t, err)
+		assert.Equal(t, []string{"f"}, plain(), "and after it was deleted")
+
+		popped := make(chan string, 1)
+		require.NoError(t, rdb.Del(ctx, list.Name()).Err())
+		go func() { popped <- hooked.BLPop(ctx, time.Minute, list.Name()).Val()[1] }()
+		armed(t, list)
+		_, err = list.RPush(ctx, "g")
+		require.NoError(t, err)
+		assert.Equal(t, "g", <-popped)
+		go func() { popped <- hooked.BLPop(ctx, time.Minute, list.Name()).Val()[1] }()
+		armed(t, list)
+		require.NoError(t, rdb.RPush(ctx, list.Name(), "h").Err())
+		assert.Equal(t, "h", <-popped, "which a process without the library has pushed")
+
+		require.NoError(t, rdb.RPush(ctx, list.Name(), "i", "j").Err())
+		require.NoError(t, list.Adopt(ctx, nil))
+		assert.Zero(t, rdb.Exists(ctx, list.Name()).Val())
+		assert.Equal(t, []string{"i", "j"}, content(t, list))
+		require.NoError(t, list.Check(ctx))
+	})
+}
+
+// Restore of what is empty, plain, or beside newcomers.
+func TestRestoreFromEveryState(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		list := newList(t, rdb, WithCapacity(2))
+		require.NoError(t, list.Restore(ctx, nil))
+		_, err := list.RPush(ctx, "a")
+		require.NoError(t, err)
+		assert.Equal(t, []string{"a"}, rdb.LRange(ctx, list.Name(), 0, -1).Val())
+
+		list = newList(t, rdb, WithCapacity(2))
+		require.NoError(t, rdb.RPush(ctx, list.Name(), "a", "b", "c").Err())
+		require.NoError(t, list.Restore(ctx, nil))
+		assert.Equal(t, []string{"a", "b", "c"}, rdb.LRange(ctx, list.Name(), 0, -1).Val())
+		assert.Equal(t, []string{"a", "b", "c"}, content(t, list))
+
+		list = newList(t, rdb, WithCapacity(2))
+		_, err = list.RPush(ctx, "a", "b", "c")
+		require.NoError(t, err)
+		require.NoError(t, rdb.RPush(ctx, list.Name(), "d", "e").Err())
+		require.ErrorIs(t, list.Restore(ctx, nil), ErrPoppedAt)
+		assert.Equal(t, []string{"a", "b", "c"}, content(t, list))
+		require.NoError(t, openList(t, rdb, list.Name(), WithPoppedAt("LEFT")).Restore(ctx, nil))
+		assert.Equal(t, []string{"a", "b", "c", "d", "e"}, rdb.LRange(ctx, list.Name(), 0, -1).Val())
+
+		require.NoError(t, rdb.Set(ctx, list.Name(), "text", 0).Err())
+		_, err = list.RPush(ctx, "a")
+		require.ErrorIs(t, err, ErrWrongType)
+		require.NoError(t, rdb.Del(ctx, list.Name()).Err())
+		list = newList(t, rdb)
+		require.NoError(t, rdb.Set(ctx, list.Name(), "text", 0).Err())
+		_, err = list.RPush(ctx, "a")
+		require.NoError(t, err)
+		require.ErrorIs(t, list.Restore(ctx, nil), ErrWrongType)
+		assert.Equal(t, []string{"a"}, content(t, list))
+	})
+}
+
+// Adopt of a restored list whose meta is still needed, for a dedup record or for shards that are to be swept.
+func TestAdoptOfARestoredListThatKeepsItsMeta(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		list := newList(t, rdb, WithCapacity(1))
+		call := script.NewCall(script.Load("push"), []any{list.keys().Meta}, 10)
+		call.Args = append(call.Args, "@"+uniqueName(t), 1, 60_000, "R", 1, "a")
+		_, err := (&script.Runner{Client: rdb}).Run(ctx, call)
+		require.NoError(t, err)
+		_, err = list.RPush(ctx, numbered(200)...)
+		require.NoError(t, err)
+		_, err = bare(list.slot().Delete()).Run(ctx)
+		require.NoError(t, err)
+		_, err = list.RPush(ctx, "b", "c")
+		require.NoError(t, err)
+		require.NoError(t, list.Restore(ctx, nil))
+		require.NoError(t, list.Adopt(ctx, nil))
+		assert.Equal(t, []string{"b", "c"}, content(t, list))
+		require.NoError(t, list.Check(ctx))
+		require.NoError(t, list.Restore(ctx, nil))
+		_, err = list.LPopCount(ctx, 2)
+		require.NoError(t, err)
+		require.NoError(t, list.Adopt(ctx, nil))
+		_, err = list.RPush(ctx, "d")
+		require.NoError(t, err)
+		assert.Equal(t, []string{"d"}, content(t, list))
+		assert.Zero(t, rdb.Exists(ctx, list.Name()).Val())
+		require.NoError(t, list.Check(ctx))
+	})
+}
+
+// A consumer that waits is no reason to lose what Adopt finds.
+func TestAdoptOfARestoredListForWhichSomebodyWaits(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		list := newList(t, rdb, WithPlain())
+		require.NoError(t, list.Restore(ctx, nil))
+		popped := make(chan string, 2)
+		for range 2 {
+			go func() {
+				value, err := list.BLPop(ctx, time.Minute)
+				assert.NoError(t, err)
+				popped <- value
+			}()
+		}
+		armed(t, list)
+		require.NoError(t, list.Adopt(ctx, nil))
+		_, err := list.RPush(ctx, "a")
+		require.NoError(t, err)
+		assert.Equal(t, "a", <-popped)
+		require.NoError(t, list.Restore(ctx, nil))
+		armed(t, list)
+		require.NoError(t, rdb.RPush(ctx, list.Name(), "b").Err()) // which rings nobody
+		_, err = list.RPush(ctx, "c")
+		require.NoError(t, err)
+		assert.Equal(t, "b", <-popped)
+	})
+}
+
+// Names that look like what the pointers of a restored list have.
+func TestRenameOfAListWithAnEqualsSign(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb, tag := t.Context(), server.Client(t), "{"+uniqueName(t)+"}"
+		list := openList(t, rdb, "="+tag+"=", WithCapacity(2))
+		_, err := list.RPush(ctx, "a", "b", "c")
+		require.NoError(t, err)
+		require.NoError(t, list.Rename(ctx, "="+tag+"b="))
+		renamed := openList(t, rdb, "="+tag+"b=")
+		assert.Equal(t, []string{"a", "b", "c"}, content(t, renamed))
+		require.NoError(t, renamed.Restore(ctx, nil))
+		assert.Equal(t, []string{"a", "b", "c"}, content(t, renamed))
+		assert.Equal(t, []string{"a", "b", "c"}, rdb.LRange(ctx, renamed.Name(), 0, -1).Val())
+	})
+}
+
+// A list that is renamed while it is being restored is an ordinary one.
+func TestRenameOfAListThatIsBeingRestored(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb, tag := t.Context(), server.Client(t), "{"+uniqueName(t)+"}"
+		list := openList(t, rdb, tag+"a", WithCapacity(2))
+		_, err := list.RPush(ctx, numbered(3000)...)
+		require.NoError(t, err)
+		_, _, err = list.list.RestoreStep(ctx, true)
+		require.NoError(t, err)
+		require.NoError(t, list.Rename(ctx, tag+"b"))
+		renamed := openList(t, rdb, tag+"b")
+		info, err := renamed.Info(ctx)
+		require.NoError(t, err)
+		assert.False(t, info.Restoring)
+		_, _, err = list.list.RestoreStep(ctx, false)
+		require.ErrorContains(t, err, "REVERSED")
+		all := 0
+		for value, err := range renamed.All(ctx) {
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprint(all), value)
+			all++
+		}
+		assert.Equal(t, 3000, all)
+		require.NoError(t, renamed.Check(ctx))
+	})
+}
+
+// All that began on shards does not go on when there are none.
+func TestAllOfAListThatIsRestoredMeanwhile(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		list := newList(t, server.Client(t), WithCapacity(2))
+		_, err := list.RPush(ctx, numbered(3000)...)
+		require.NoError(t, err)
+		first := true
+		for _, err = range list.All(ctx) {
+			if first {
+				first = false
+				require.NoError(t, list.Restore(ctx, nil))
+			}
+		}
+		require.ErrorIs(t, err, ErrReversed)
+	})
+}
+
+// An error of Adopt ends no Restore.
+func TestAdoptThatFailsLeavesTheListAsItIs(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		list := newList(t, rdb, WithCapacity(2))
+		_, err := list.RPush(ctx, numbered(3000)...)
+		require.NoError(t, err)
+		_, _, err = list.list.RestoreStep(ctx, true)
+		require.NoError(t, err)
+		require.NoError(t, rdb.RPush(ctx, list.Name(), "a").Err())
+		require.ErrorIs(t, list.Adopt(ctx, nil), ErrPoppedAt)
+		info, err := list.Info(ctx)
+		require.NoError(t, err)
+		assert.True(t, info.Restoring)
+		require.NoError(t, rdb.Del(ctx, list.Name()).Err())
+		_, _, err = list.list.RestoreStep(ctx, false)
+		require.NoError(t, err)
+	})
+}
+
+// Who is overtaken by the way back, or forth, is told so, and the list is whole.
+func TestAdoptAndRestoreAtOnce(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		list := newList(t, rdb, WithCapacity(4))
+		_, err := list.RPush(ctx, numbered(5000)...)
+		require.NoError(t, err)
+		first := true
+		err = list.Restore(ctx, func(int64, int64) {
+			if first {
+				first = false
+				require.NoError(t, list.Adopt(ctx, nil))
+			}
+		})
+		require.ErrorIs(t, err, ErrReversed)
+		assert.Equal(t, words(numbered(5000)), content(t, list))
+		require.NoError(t, list.Check(ctx))
+
+		require.NoError(t, list.Restore(ctx, nil))
+		first = true
+		err = list.Adopt(ctx, func(int64, int64) {
+			if first {
+				first = false
+				require.NoError(t, list.Restore(ctx, nil))
+			}
+		})
+		require.ErrorIs(t, err, ErrReversed)
+		assert.Equal(t, words(numbered(5000)), rdb.LRange(ctx, list.Name(), 0, -1).Val())
+	})
+}
+
+// Restore is interrupted and loses replies, while processes with the hook go on, and those without it come back. There is one queue at
+// every moment.
+func TestRestoreOverABrokenNetwork(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			ctx, server := t.Context(), redistest.Shared(t, kind)
+			const total = 20_000
+			calm := server.Client(t)
+			list := newList(t, calm, WithCapacity(16))
+			_, err := list.RPush(ctx, numbered(total)...)
+			require.NoError(t, err)
+
+			proxy := redistest.NewProxy(t)
+			restorer := openList(t, server.Client(t, through(proxy)), list.Name())
+			t.Cleanup(func() { proxy.Set(redistest.Faults{}) })
+			_, err = restorer.LLen(ctx)
+			require.NoError(t, err)
+			proxy.Set(redistest.Faults{CutReply: 0.2})
+			var group sync.WaitGroup
+			defer group.Wait()
+			var popped []string
+			group.Go(func() {
+				hooked := server.Client(t)
+				hooked.AddHook(NewHook(hooked, Match(list.Name())))
+				for i := range 1000 {
+					value, err := hooked.LPop(ctx, list.Name()).Result()
+					assert.NoError(t, err)
+					popped = append(popped, value)
+					assert.NoError(t, hooked.RPush(ctx, list.Name(), fmt.Sprint("new", i)).Err())
+				}
+			})
+			for attempt := 0; ; attempt++ {
+				short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+				err := restorer.Restore(short, nil)
+				cancel()
+				if err == nil {
+					break
+				}
+				require.Less(t, attempt, 400, "%v", err)
+			}
+			group.Wait()
+			var old []string
+			for {
+				value, err := calm.LPop(ctx, list.Name()).Result()
+				if err == redis.Nil {
+					break
+				}
+				require.NoError(t, err)
+				old = append(old, value)
+			}
+			want := words(numbered(total))
+			for i := range 1000 {
+				want = append(want, fmt.Sprint("new", i))
+			}
+			assert.Equal(t, want, slices.Concat(popped, old))
+		})
+	}
+}
+
+func TestRestoreWhileMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			ctx, server := t.Context(), redistest.Start(t, kind)
+			rdb := server.Client(t)
+			list := newList(t, rdb, WithCapacity(8))
+			_, err := list.RPush(ctx, numbered(500)...)
+			require.NoError(t, err)
+			require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
+			require.Error(t, rdb.RPush(ctx, list.Name(), "x").Err(), "memory is full")
+			require.NoError(t, list.Restore(ctx, nil))
+			value, err := list.LPop(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, "0", value)
+			_, err = list.RPush(ctx, "x")
+			require.ErrorContains(t, err, "OOM")
+			require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "0").Err())
+			assert.Equal(t, words(numbered(500))[1:], rdb.LRange(ctx, list.Name(), 0, -1).Val())
+		})
+	}
+}
