@@ -1,0 +1,400 @@
+#!/usr/bin/env python3
+"""Executable model of how a sharded list and the plain list of its name are one list (design.md, "Plain lists").
+
+The state of a name: its shards from left to right (those between the ends are full, those at the ends may be long); the plain key,
+to which old processes push newcomers, and its TTL; in meta the end that newcomers join, armed, expires and the mode. Each script is
+atomic. Old clients act on the plain key only, new ones watch it, blind ones do not. Clients interleave, die between the steps of Adopt
+and Restore, lose replies, and copies of their scripts come late. Ends are 0 (left) and 1 (right). Checked at each script: the list
+changes as the command says (taking over, taking in, Adopt, Restore: not at all); in a queue nobody is overtaken; shards between the
+ends are full, none is empty; steps are bounded; newcomers wait for one operation; waiters are rung; after Restore the plain key is all
+there is; readers never take over; a full server refuses pushes only. At the end: nothing lost, nothing twice, nothing outlives deletion
+or expiry, nobody waits for ever.
+
+  plain.py walk FROM TO | all CLIENTS OPS KINDS (CLIENTS of o, n, b: old, new, blind) | mutants [RULE...]
+"""
+import pickle
+import random
+import sys
+from types import SimpleNamespace
+
+STEP = 4  # 1,000 in earnest; the capacity is 2 or 3
+RULES = {
+    "take_over": "an operation that writes renames the plain list to be the only shard of an empty list",
+    "in_place": "one that only reads looks at it in place", "take_in": "every operation takes newcomers in, if the list has elements",
+    "reads_take_in": "reads too", "by_join": "newcomers join the end that is known", "says": "if none is, the one that the operation says",
+    "keep_end": "an end at which some newcomers have been taken in is known, if more of them wait",
+    "pop_decides": "a pop decides which end it is", "push_until": "a push does so only while nothing else has",
+    "put_back": "a put-back counts as a pop", "join_after": "the end changes after newcomers have been taken in",
+    "forget": "an empty list forgets the end", "armed_keeps": "an armed one does not",
+    "fill": "newcomers fill the end shard before the rest of them becomes the next one",
+    "onto_long": "they are moved onto a long shard that is not alone", "step": "a script moves at most STEP of them",
+    "try_again": "if some remain, it replies TRYAGAIN, with nothing else done", "unrecorded": "TRYAGAIN is not recorded",
+    "expiry_over": "the TTL of a plain list taken over becomes the list's", "expiry_in": "so does that of newcomers",
+    "expiry_first": "with the first of them, not the last", "persist": "the shard that was the plain key loses its TTL",
+    "spare": "an expired list spares the plain key", "expired": "it is emptied before newcomers are looked at",
+    "ring_over": "elements taken over ring for the armed", "ring_plain": "so do those found in a plain list with the mark",
+    "ring_on": "a woken pop that leaves elements rings", "arm_again": "a woken pop that leaves none arms",
+    "ring_error": "a woken pop that is refused with PLAINLIST rings", "slice": "who waits looks again after a while",
+    "plain_list": "who does not watch is refused if the list is empty and the plain key is not",
+    "push_onto": "a push goes onto a long shard that is not alone", "carve_inner": "the inner end of a long shard is carved",
+    "carve_not": "while a list is restored, pushes do not carve", "open_first": "Restore takes in before it renames",
+    "whole_inner": "Restore moves a shard whole, unless it is the opposite end",
+    "at_once": "it renames the last shard and writes the mark in one script", "expires": "the list's expiry becomes the key's TTL",
+    "mark_stays": "the mark outlives the last element", "mark_all": "blind ones heed it too",
+    "mode_once": "the step that changes the mode is numbered too, and done once",
+    "mode_guard": "the other steps of Adopt and Restore do nothing in a mode that is not theirs",
+    "record": "a script repeated under its number does nothing", "probe": "a push first asks whether memory is full",
+    "del_all": "DEL deletes newcomers too", "rename_all": "RENAME takes newcomers in, and along",
+    "rename_join": "RENAME carries the end that newcomers join", "rename_target": "RENAME deletes its target's plain key",
+    "rename_rings": "RENAME to an armed name rings",
+}
+BY = {"push": "push", "putback": "pop", "pop": "pop", "bpop": "pop"}  # what tells the end that newcomers join
+
+
+class Violation(Exception):
+    """What must not happen has happened."""
+
+
+def never(wrong, *words):
+    if wrong:
+        raise Violation(" ".join(map(str, words)))
+
+
+def put(q, end, xs):
+    for x in xs:
+        q.insert(len(q) if end else 0, x)
+
+
+def move(src, end, dst, n):
+    """Moves up to n elements one by one from an end of src to the other end of dst, so that they keep their order."""
+    n = max(0, min(n, len(src)))
+    for _ in range(n):
+        put(dst, 1 - end, [src.pop(-end)])
+    return n
+
+
+class World:
+    def __init__(self, clients, pop_end, queue, initial, shards, ttl=None, without=None, cap=2):
+        self.lists = {name: SimpleNamespace(s=[], p=[], pttl=None, bell=0, join=None, armed=False, expires=None, mode="normal")
+                      for name in ("jobs", "other")}
+        l, self.queue, self.pop_end, self.without, self.cap, self.moved = self.lists["jobs"], queue, pop_end, without, cap, 0
+        l.p, l.pttl = [("i", n) for n in range(initial)], ttl if initial else None
+        l.s = [[("s", n, m) for m in range(size)] for n, size in enumerate(shards)]
+        self.clients = [dict(kind=kind, place="idle", number=0, record=(0, None), op=None) for kind in clients]
+        self.born, self.popped, self.gone, self.ahead, self.late, self.doomed = {*l.p, *sum(l.s, [])}, set(), set(), {}, [], []
+        self.now, self.full, self.promise, self.end, self.told = 0, False, False, dict.fromkeys(self.lists), dict.fromkeys(self.lists)
+
+    def has(self, rule):
+        return rule != self.without
+
+    def settle(self, l):
+        """What stands behind every script: meta follows what is there."""
+        l.s = [q for q in l.s if q]
+        forgets = not l.s and l.mode == "normal" and not (l.armed and self.has("armed_keeps")) and self.has("forget")
+        l.join, l.expires = None if forgets else l.join, l.expires if l.s else None
+        l.mode = "normal" if not l.s and not l.p and l.mode == "plain" and not self.has("mark_stays") else l.mode
+
+    def open(self, l, watch, kind):
+        """Makes the list and its plain key one. Returns what the script replies if it ends here."""
+        reads, self.looks = kind == "read", False
+        if l.mode != "plain" and l.expires is not None and self.now > l.expires and (not l.p or self.has("expired")):
+            l.s, l.p = [], l.p if self.has("spare") else []
+            self.settle(l)
+        self.decide(l, watch and not self.has("join_after"), kind)
+        taken = watch and l.mode != "plain" and l.p and not l.s
+        if l.mode == "plain" and (watch or self.has("mark_all")) or taken and reads and self.has("in_place"):
+            self.looks, l.s, l.p, l.expires, l.pttl = True, [l.p] if l.p else [], [], l.pttl, None  # the only shard until the script ends
+            if l.s and l.armed and not reads:
+                l.armed, l.bell = not self.has("ring_plain"), int(self.has("ring_plain"))
+        elif l.p and not l.s and not watch and self.has("plain_list"):
+            return "PLAINLIST"
+        elif taken and self.has("take_over"):
+            l.s, l.p, l.expires, l.pttl = [l.p], [], l.pttl if self.has("expiry_over") else None, None
+            l.armed, l.bell = False, int(self.has("ring_over")) if l.armed else l.bell
+        elif l.p and l.s and watch and self.has("take_in") and (not reads or self.has("reads_take_in")):
+            says = 1 if self.says is None or not self.has("says") else self.says
+            j = l.join[0] if l.join and (self.has("by_join") or self.says is None) else says
+            moves = len(l.s[-j]) > self.cap and len(l.s) > 1 and self.has("onto_long")
+            room = (STEP if self.has("step") else 99) if moves else self.cap - len(l.s[-j]) if self.has("fill") else 0
+            expires = l.pttl is not None and self.has("expiry_in") and (not moves or len(l.p) <= room or self.has("expiry_first"))
+            l.expires = l.pttl if expires else l.expires
+            self.moved += move(l.p, 1 - j, l.s[-j], room)
+            if l.p and moves and self.has("try_again"):
+                l.join = l.join or ((j, "push") if self.has("keep_end") else None)
+                return "TRYAGAIN"
+            put(l.s, j, [l.p] if l.p and not moves else [])
+            l.p, l.pttl = l.p if moves else [], None
+        self.decide(l, watch, kind)
+
+    def decide(self, l, watch, kind):
+        """What an operation says of the end that newcomers join: a pop decides it, and a push until then."""
+        word = (self.says, BY.get(kind)) if kind != "putback" or self.has("put_back") else (1 - self.says, "push")
+        if watch and kind in BY and (not l.join or (l.join[1], word[1]) == ("push", "pop") and self.has("pop_decides")
+                                     or word[1] == "push" and not self.has("push_until")):
+            l.join = word
+
+    def carve(self, l, e):
+        """Makes the inner elements of a long end shard a full one of their own."""
+        full = []
+        self.moved += move(l.s[-e], 1 - e if self.has("carve_inner") else e, full, self.cap)
+        l.s.insert(len(l.s) - 1 if e else 1, full)
+
+    def push(self, l, e, xs, cap):
+        onto_long = len(l.s) > 1 and len(l.s[-e]) > cap and self.has("push_onto")
+        while xs:
+            if not l.s or len(l.s[-e]) >= cap and not onto_long:
+                put(l.s, e, [[]])
+            room = len(xs) if onto_long else cap - len(l.s[-e])
+            put(l.s[-e], e, xs[:room])
+            xs = xs[room:]
+        l.armed, l.bell = False, 1 if l.armed else l.bell
+        if onto_long and (l.mode == "normal" or not self.has("carve_not")):
+            self.carve(l, e)
+
+    def shift(self, l, what, begins):
+        """A step of Adopt or Restore. True when all is done, None if the other has been called meanwhile."""
+        stops = not begins and (l.mode == "normal") != (what == "adopt") and self.has("mode_guard")
+        if stops or (what, l.mode) == ("restore", "plain"):
+            return None if stops else True
+        l.mode = "normal" if what == "adopt" else "restoring"
+        if (what == "adopt" or self.has("open_first") or not l.s) and self.open(l, True, what):
+            return False                                            # recorded, since it may have changed the mode
+        while what == "adopt":
+            ends = [e for e in (0, 1) if l.s and len(l.s[-e]) > self.cap]
+            if not ends or self.moved and self.moved + self.cap > STEP:
+                return not ends
+            self.carve(l, ends[0])
+        while len(l.s) > 1 and (not self.moved or self.moved + self.cap <= STEP):
+            e = int(len(l.s[-1]) > len(l.s[0]))                     # the longer end shard takes from its neighbour
+            most = STEP - self.moved if len(l.s) == 2 else self.cap if self.has("whole_inner") else self.cap - 1
+            self.moved += move(l.s[-2 * e or 1], e, l.s[-e], most)
+            l.s = [q for q in l.s if q]
+        l.mode = "plain" if not l.s or len(l.s) == 1 and self.has("at_once") else l.mode
+        if len(l.s) == 1:
+            l.p, l.s, l.pttl, l.expires = l.s[0], [], l.expires if self.has("expires") else None, None
+        return l.mode == "plain"
+
+    def run(self, l, to, watch, kind, e, xs):
+        result = "OOM" if kind in ("push", "putback") and self.full and self.has("probe") else \
+            "REFUSED" if kind == "rename" and (l.mode, to.mode) != ("normal", "normal") else None
+        skips = l.s and kind in ("del", "rename") and not self.has(kind + "_all")
+        result = result or (None if skips else self.open(l, watch, kind))
+        if result:
+            l.bell = 1 if result == "PLAINLIST" and xs == ["woken"] and self.has("ring_error") else l.bell
+            return result
+        if kind in ("push", "putback"):
+            self.push(l, e, xs, 99 if self.looks else self.cap)
+            self.born |= set(xs)
+        elif kind in ("pop", "bpop"):
+            result = l.s[-e].pop(-e) if l.s else None
+            l.s = [q for q in l.s if q]
+            if kind == "bpop" and not l.s and (result is None or xs and self.has("arm_again")):
+                l.armed, l.bell = True, 0
+            elif xs and l.s and self.has("ring_on"):                # woken, and leaves elements
+                l.bell = 1
+        elif kind == "rename" and l.s:
+            to.bell, to.join = int(to.bell or to.armed and self.has("rename_rings")), l.join if self.has("rename_join") else None
+            to.s, to.p, to.expires, to.armed, l.s = l.s, [] if self.has("rename_target") else to.p, l.expires, False, []
+        result, l.s = sum(l.s, []) if kind == "read" else result, [] if kind == "del" else l.s
+        if self.looks:
+            l.p, l.s, l.pttl, l.expires = sum(l.s, []), [], l.expires, None
+        return result
+
+    def core(self, l):
+        return [x for q in l.s for x in q if x not in self.gone]
+
+    def view(self, name, j=1, watch=True):
+        """What the list has to be, whatever the rules above: newcomers are at its end j."""
+        l, core = self.lists[name], self.core(self.lists[name])
+        new = l.p if l.mode == "plain" or watch else []
+        return core + new if j else new + core
+
+    def script(self, c, op):
+        """Runs a script, and compares what it has done to the list with what its command says. Newcomers are at the end opposite
+        to the first pop since the list was empty, else that of the first push, else as the operation says, else at the right."""
+        (kind, name, e, xs), other, self.moved = op, "other" if op[1] == "jobs" else "jobs", 0
+        l, m, push, step = self.lists[name], self.lists[other], kind in ("push", "putback"), kind in ("adopt", "restore")
+        watch, told, self.says = self.clients[c]["kind"] == "n", self.told[name], None if e is None else e if kind == "push" else 1 - e
+        self.says = self.says if step or kind in BY else None
+        j, target = told[0] if told else 1 if self.says is None else self.says, self.view(other)
+        seen, core, new, pttl, mode, shards = self.view(name, j, watch), self.core(l), list(l.p), l.pttl, l.mode, len(l.s)
+        grows = mode != "restoring" or not push or not core or new or shards < 2 or len(l.s[-e]) <= self.cap
+        refusal = "OOM" if push and self.full else "REFUSED" if kind == "rename" and {mode, m.mode} != {"normal"} else \
+            "PLAINLIST" if not watch and mode != "plain" and new and not core else None
+        result = self.shift(l, kind, xs) if step else self.run(l, m, watch, kind, e, xs)
+        self.settle(l)
+        if refusal or step and result is None or (kind, mode) == ("restore", "plain"):
+            never(refusal and result != refusal or l.p != new or self.core(l) != core, kind, "did", result, "and left", l.s, l.p)
+            return result
+        again, got, how = result == "TRYAGAIN" or result is False, self.view(name, j, watch), "push" if push else kind.lstrip("b")
+        reply = {"pop": seen[-e] if seen and e is not None else None, "read": seen}.get(how, result)
+        want = {"push": seen + xs if e else xs[::-1] + seen, "pop": [x for x in seen if x != reply], "del": [], "rename": []}.get(how, seen)
+        never(not again and result != reply or got != (seen if again else want), kind, "of", seen, "replied", result, "and left", got)
+        left, reads, plain = max(0, len(new) - STEP) if again else 0, kind == "read" and not core, l.mode == "plain"
+        never(not plain and (len(l.p) > left if watch and not reads else l.p != new) or result == "TRYAGAIN" and not l.p,
+              kind, "replied", result, "and left", len(l.p), "newcomers of", len(new))
+        never(self.moved > max(STEP, self.cap) + self.cap * push or len(l.s) > shards and not grows, kind, "moved", self.moved, "elements")
+        never(result is True and (max(map(len, l.s), default=0) > self.cap if kind == "adopt" else not plain), kind, "was done too early")
+        if watch and (l.p and not told if again else kind in BY and (not told or (told[1], BY[kind]) == ("push", "pop"))):
+            self.told[name] = (j, "push") if again else (self.says, BY[kind])
+        if watch and mode != "plain" and new and not reads:
+            self.end[name] = pttl if pttl is not None or not core else self.end[name]
+            self.doomed += [(pttl, set(new))] * (pttl is not None and not self.has("persist"))
+        if kind == "rename" and seen and not again:
+            never(self.view(other, j) != seen or m.p, "RENAME made", m.s, m.p, "of", seen)
+            self.gone, self.end[other], self.told[other], got, name = self.gone | set(target), self.end[name], told, seen, other
+        self.gone |= set(seen) if kind == "del" and not again else set()
+        behind = len(xs) if not again and (kind == "putback" or push and not watch and mode != "plain") else 0
+        known = self.ahead if kind not in ("del", "rename") and not (core and new and watch and j == self.pop_end) else {}
+        self.ahead = {x: n + behind * (kind == "putback" or x in new) for x, n in known.items()}
+        places = [k["place"] for k in self.clients] + [k["op"][3][0] for k in self.clients if k["place"] == "again" and k["op"][3]]
+        never(name == "jobs" and got and (kind != "read" or core) and "blocked" in places and "woken" not in places
+              and not self.lists[name].bell, "somebody sleeps though a script has seen elements")
+        return result
+
+    def check(self):
+        """What holds behind every script."""
+        for name, l in self.lists.items():
+            l.pttl, core = l.pttl if l.p else None, self.core(l)
+            never(any(len(q) != self.cap for q in l.s[1:-1]) or not all(l.s) or l.mode == "plain" and l.s, "the shards are", l.s)
+            self.end[name] = self.end[name] if core or l.mode == "plain" and l.p else None
+            self.told[name] = self.told[name] if core or l.mode != "normal" or l.armed else None
+        j = (self.told["jobs"] or (1 - self.pop_end,))[0]
+        whole, other = self.view("jobs", j), self.view("other")
+        twice = len({*whole, *other}) < len(whole) + len(other) or not self.popped.isdisjoint(whole + other)
+        never(twice or not self.gone.isdisjoint(self.popped), "an element is there twice, or has outlived the list or its deletion")
+        never(self.promise and self.lists["jobs"].mode != "plain", "the list was taken over again after Restore")
+        before, self.ahead = self.ahead, {x: n for n, x in enumerate(whole[::1 - 2 * self.pop_end])}
+        overtaken = [x for x, n in self.ahead.items() if n > before.get(x, n)]
+        never(overtaken and self.queue and j != self.pop_end, "overtaken:", overtaken)
+
+    def tick(self):
+        self.now += 1
+        for name, l in self.lists.items():
+            if l.pttl is not None and self.now > l.pttl:
+                self.gone, l.p = self.gone | set(l.p), []
+            if self.end[name] is not None and self.now > self.end[name]:
+                self.gone |= {*sum(l.s, []), *(l.p if l.mode == "plain" else [])}
+            l.s = [[x for x in q if not any(self.now > ttl and x in xs for ttl, xs in self.doomed)] for q in l.s]
+            self.settle(l)
+        self.check()
+
+    def old(self, kind, name, end, xs):
+        l = self.lists[name]
+        if kind == "push" and not self.full:
+            put(l.p, end, xs)
+            self.born |= set(xs)
+        elif kind == "pop" and l.p:
+            self.popped.add(l.p.pop(-end))
+        elif kind == "expire" and l.p:
+            l.pttl = self.now + 2
+            self.end[name] = l.pttl if l.mode == "plain" else self.end[name]
+
+    def call(self, c, number, op):
+        """A script under a number is done once, however often and late it comes."""
+        before, result = self.clients[c]["record"]
+        if number > before or not self.has("record") or not number:
+            result = self.script(c, op)
+            if number and (result != "TRYAGAIN" or not self.has("unrecorded")):
+                self.clients[c]["record"] = (max(number, before), result)
+        return result if number >= before or not number else "STALE"
+
+    def step(self, c, op=None, lost=False, late=False, dies=False):
+        me, place = self.clients[c], self.clients[c]["place"]
+        if me["kind"] == "o":
+            self.old(*op)
+        elif place == "blocked":                                    # rung, or its slice is over
+            if self.lists["jobs"].bell or self.has("slice"):
+                self.lists["jobs"].bell, me["place"] = 0, "woken"
+        else:
+            op = op if place == "idle" else me["op"] if place == "again" else (*me["op"][:3], ["woken"] if place == "woken" else [])
+            me["op"], me["number"], kind, begins = op, me["number"] + (place != "again"), op[0], op[3] == ["begin"]
+            number = 0 if begins and not self.has("mode_once") else me["number"]
+            self.promise = self.promise and not (kind == "adopt" and begins)
+            result = [self.call(c, number, op) for _ in range(1 + lost)][-1]
+            self.late += [(c, number, op)] * late
+            me["place"] = "again" if result == "TRYAGAIN" else "blocked" if kind == "bpop" and result is None else \
+                kind if result is False and not dies else "idle"
+            self.promise = self.promise or kind == "restore" and result is True
+            self.popped |= {result} if kind in ("pop", "bpop") and isinstance(result, tuple) else set()
+        self.check()
+
+    def drain(self, way):
+        """Everything comes out: by pops of a new client or, after Restore, of an old one."""
+        self.full, l, c = False, self.lists["jobs"], len(self.clients)
+        for n in range(40 * c):
+            if self.clients[n % c]["place"] in ("again", "blocked", "woken"):
+                self.step(n % c)
+        seen, places = self.view("jobs", (self.told["jobs"] or (1 - self.pop_end,))[0]), [me["place"] for me in self.clients]
+        never("again" in places or "blocked" in places and seen and not l.bell, "somebody waits for ever")
+        self.clients = [dict(me, place="idle") for me in self.clients] + [dict(self.clients[0], kind="n", place="idle")]
+        for n in range(200 if way == "restore" else 0):
+            if n == 0 or self.clients[c]["place"] != "idle":
+                self.step(c, ("restore", "jobs", self.pop_end, ["begin"]))
+        never(way == "restore" and (not self.promise or l.s or l.p != seen), "Restore left", l.s, l.p, "of", seen)
+        for name in [name for name in self.lists for _ in range(2 * len(self.view(name)))]:
+            self.old("pop", name, self.pop_end, []) if (name, way) == ("jobs", "restore") else self.step(c, ("pop", name, self.pop_end, []))
+        never(self.born - self.popped - self.gone, "lost:", self.born - self.popped - self.gone)
+
+
+def walk(seed, without=None):
+    r, count = random.Random(seed), 0
+    queue, pop_end, ttl, faults = r.random() < .7, r.choice((0, 1)), r.choice((None, None, 3, 8)), r.choice((0, 0, .1, .3))
+    clients, cap, shards = r.choice(("on", "oonn", "onnn", "onb", "onbbb", "nn")), r.choice((2, 3)), r.choice(((), (), (2,), (7,), (5, 6)))
+    w = World(clients, pop_end, queue, r.choice((0, 1, 3, 6, 12)), shards, ttl, without, cap)
+    rare = r.sample(["putback", "del", "rename", "rename", "adopt", "restore", "edit"], r.choice((0, 1, 2, 4)))
+    kinds = {"o": ["push", "push", "pop"] + ["expire"] * (ttl is not None), "b": r.choice((["push", "pop", "bpop", "read"], ["bpop"])),
+             "n": ["push", "push", "pop", "pop", "bpop", "read"] + rare}
+    for _ in range(r.choice((20, 60, 150))):
+        c, x = r.randrange(len(clients)), r.random()
+        w.full = w.full != (faults > 0 and .03 < x < .05)
+        if x < .03 and ttl:
+            w.tick()
+        elif w.late and x < .15:
+            w.call(*w.late.pop(r.randrange(len(w.late))))
+            w.check()
+        kind = r.choice(kinds[clients[c]])
+        end = (1 - pop_end if kind == "push" else pop_end) if queue or kind == "bpop" else r.choice((0, 1))
+        end = None if kind in ("adopt", "restore") and not (queue and pop_end) and r.random() < .5 else end
+        xs = [(clients[c], count + n) for n in range(r.choice((1, 1, 1, 2, 7)))] if kind in ("push", "putback") else []
+        xs, count = ["begin"] if kind in ("adopt", "restore") else xs, count + len(xs)
+        name = "other" if r.random() < {"rename": .5, "push": .05}.get(kind, 0) else "jobs"
+        w.step(c, (kind, name, end, xs), *[r.random() < faults for _ in range(3)])
+    w.drain(r.choice(("pops", "restore")))
+
+
+def every(clients, ops, kinds):
+    starts, seen = [(2, ()), (0, ()), (5, (3, 3)), (1, (1,))], set()
+    todo = [(pickle.dumps(World(clients, end, True, *start)), (ops,) * len(clients)) for start in starts for end in (0, 1)]
+    kinds = {"n": kinds, "b": [k for k in kinds if k in ("push", "pop", "bpop", "read")], "o": [k for k in kinds if k in ("push", "pop")]}
+    while todo:
+        saved, left = todo.pop()
+        places = [me["place"] for me in pickle.loads(saved).clients]
+        movers = [c for c, place in enumerate(places) if left[c] or place not in ("idle", "blocked")]
+        for way in () if movers else ("pops", "restore"):
+            pickle.loads(saved).drain(way)
+        for c, kind in [(c, kind) for c in movers for kind in (kinds[clients[c]] if places[c] == "idle" else [places[c]])]:
+            for dies in (False, True)[:1 + (kind in ("adopt", "restore"))]:
+                w, n = pickle.loads(saved), [*left[:c], left[c] - (places[c] in ("idle", "blocked") and left[c] > 0), *left[c + 1:]]
+                xs = [(clients[c], 10 * c + left[c])] if kind in ("push", "putback") else ["begin"] * (kind in ("adopt", "restore"))
+                w.step(c, (kind, "jobs", 1 - w.pop_end if kind == "push" else w.pop_end, xs), dies=dies)
+                key = hash(repr((w.lists, sorted(w.gone), w.clients, sorted(w.popped), w.ahead, w.told, w.promise, w.pop_end, n)))
+                todo += [(pickle.dumps(w), n)] * (key not in seen)
+                seen.add(key)
+    print(f"{clients} x {ops} of {','.join(kinds['n'])}: {len(seen)} states, no violation")
+
+
+if __name__ == "__main__":
+    a, wrong = sys.argv[1:] or ["walk", "0", "2000"], 0
+    if a[0] == "all":
+        sys.exit(every(a[1], int(a[2]), a[3].split(",")))
+    for rule in [None] if a[0] == "walk" else a[1:] or RULES:
+        try:
+            for seed in range(*map(int, a[1:3])) if a[0] == "walk" else range(20_000):
+                walk(seed, rule)
+            print(f"without {rule}: NOT CAUGHT" if rule else f"walks {a[1]} to {a[2]}: no violation")
+            wrong += rule is not None
+        except Violation as v:
+            print(f"{f'without {rule} ({RULES[rule]})' if rule else 'VIOLATION'}: {v} (walk {seed})")
+            wrong += rule is None
+    sys.exit(wrong)
