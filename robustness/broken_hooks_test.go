@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,6 +30,13 @@ var brokenHooks = []struct {
 	{"a command that is repeated behind the others of its pipeline", with(nil, repeatFirst), "none", pipelines, "out of order"},
 	{"a transaction that is undone by parts", with(undo, nil), "cut", transactions, "half done|came again"},
 	{"a transaction that is sent as a pipeline", with(nil, withoutMulti), "cut", transactions, "half done"},
+	{"a plain list that is overlooked", func(rdb redis.UniversalClient, match func(string) bool, options ...shardedlist.Option) {
+		rdb.AddHook(shardedlist.NewHook(rdb, match, append(options, shardedlist.WithoutPlain())...))
+	}, "none", rollout, "no fault explains: .*plain list"},
+	{"newcomers that jump the queue", withScripts("local left = join % 2 == 1", "local left = join % 2 == 0"), "none", rollout, "out of order"},
+	{"a command that is repeated without a record", func(rdb redis.UniversalClient, match func(string) bool, options ...shardedlist.Option) {
+		rdb.AddHook(shardedlist.NewHook(rdb, match, append(options, shardedlist.WithoutExactlyOnce())...))
+	}, "cut", rollout, "doubled"},
 }
 
 func TestEveryBrokenHookIsCaught(t *testing.T) {
@@ -48,6 +57,14 @@ func with(before, behind func(rdb redis.UniversalClient, next redis.ProcessPipel
 		if behind != nil {
 			rdb.AddHook(pipelineHook{rdb, behind})
 		}
+	}
+}
+
+// withScripts adds the hook with scripts that are changed on their way to the server. The texts are pairs of old and new.
+func withScripts(texts ...string) func(redis.UniversalClient, func(string) bool, ...shardedlist.Option) {
+	return func(rdb redis.UniversalClient, match func(string) bool, options ...shardedlist.Option) {
+		rdb.AddHook(shardedlist.NewHook(rdb, match, options...))
+		rdb.AddHook(&rewriter{strings.NewReplacer(texts...), sync.Mutex{}, map[string]string{}, map[string]bool{}})
 	}
 }
 

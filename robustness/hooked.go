@@ -21,9 +21,10 @@ const (
 	methods      = "methods"      // of ShardedList
 	pipelines    = "pipelines"    // of a client with the hook: each command has its own result
 	transactions = "transactions" // of a client with the hook: all of it is done, or nothing
+	rollout      = "rollout"      // of clients with the hook, and of others without it, which know the plain list only
 )
 
-var allClients = []string{methods, pipelines, transactions}
+var allClients = []string{methods, pipelines, transactions, rollout}
 
 // lists returns the lists of a queue that is used through the hook. A pipeline uses all of them in any way. A transaction does the same
 // to the first two, so they are equal at all times; the third has the marks of those that took an element.
@@ -74,8 +75,13 @@ func (w *worker) hooked(spec queueSpec) *hooked {
 func (h *hooked) produce(number int) {
 	random := rand.New(rand.NewPCG(h.spec.Seed, uint64(number)))
 	lists, push := h.spec.lists(h.spec.Push), h.pushPipeline
-	if h.spec.Clients == transactions {
+	switch {
+	case h.spec.Clients == transactions:
 		push = h.pushTransaction
+	case h.spec.Clients == rollout && h.spec.isOld(number):
+		push = h.oldProducer().push
+	case h.spec.Clients == rollout:
+		push = h.pushAlone
 	}
 	next := make([]int, 2) // of each part of the elements
 	for burst := 0; !h.stopped(); burst-- {
@@ -97,8 +103,11 @@ func (h *hooked) produce(number int) {
 func (h *hooked) consume(number int) {
 	random := rand.New(rand.NewPCG(h.spec.Seed, 1<<32+uint64(number)))
 	lists, pop := h.spec.lists(h.spec.Pop), h.popPipeline
-	if h.spec.Clients == transactions {
+	switch h.spec.Clients {
+	case transactions:
 		pop = h.transfer
+	case rollout:
+		pop = h.popAlone
 	}
 	next := make([]int, 2)
 	for empty := 0; empty < 3; {

@@ -26,6 +26,7 @@ type queueLedger struct {
 	pushes, refused     int64      // calls; refused are those that were not acknowledged
 	unexpected          string
 	half                string // a transaction whose parts disagree
+	adopted, restored   int64  // calls that are done
 
 	out     map[int][]byte  // by producer: the bits of the elements that came out, of those that set bits; nil if none does
 	unknown map[string]bool // marks of transactions that may have taken an element
@@ -83,6 +84,10 @@ func (l *queueLedger) hear(line []byte) (ended bool) {
 		l.unknown[ledger.Name(int(n[0]), int(n[1]))] = true
 	case 'p':
 		l.half = string(line)
+	case 'a':
+		l.adopted++
+	case 'r':
+		l.restored++
 	case 'x':
 		l.unexpected = string(line)
 	case 'h':

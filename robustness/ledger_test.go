@@ -141,6 +141,15 @@ func TestAHiccupExplainsALongWait(t *testing.T) {
 	}
 }
 
+func TestAWaitForWhatWakesNobodyIsNotMeasured(t *testing.T) {
+	l := newLedger()
+	for _, line := range []string{"+ 1 0 1 0 1", "+ 2 0 1 1000 2", "- 3 5 2900000000 true 1.0", "- 3 2900000000 2900000100 true 2.0"} {
+		l.hear([]byte(line))
+	}
+	assert.EqualValues(t, 100, l.longestWait)
+	assert.Equal(t, ledger.Tally{Pushed: 2, Popped: 2}, l.Tally())
+}
+
 func TestResultsOfEarlierRunsFillIn(t *testing.T) {
 	out := t.TempDir()
 	require.NoError(t, row{Fault: "none", Server: "cluster", Clients: methods, Rounds: 1}.save(out))

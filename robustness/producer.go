@@ -31,7 +31,7 @@ type queueSpec struct {
 // Lines of a queue; appendRuns writes elements:
 //
 //	line                                   meaning
-//	+ producer first count end length      pushed; ~ if not on all replicas
+//	+ producer first count end length      pushed; ~ if not on all replicas; end is 0 if nobody is woken for it
 //	? producer first count                 outcome unknown
 //	! producer first count                 not pushed
 //	- consumer start end blocking elements popped; = if not on all replicas
@@ -39,6 +39,7 @@ type queueSpec struct {
 //	g consumer                             a pop is abandoned
 //	t producer number                      a transaction took an element unless it was not carried out, which its mark tells
 //	p text                                 the parts of a transaction disagree
+//	a                                      an Adopt is done; r: a Restore
 //	x text                                 an error that no fault explains
 //	h start end                            the machine stalled this process
 //	.                                      the end
@@ -56,6 +57,9 @@ func (w *worker) queue(spec queueSpec) {
 	var producers, consumers, others sync.WaitGroup
 	ended := make(chan struct{})
 	others.Go(func() { w.watchHiccups(ended) })
+	if spec.Clients == rollout {
+		others.Go(func() { w.thereAndBack(spec) })
+	}
 	for _, p := range spec.Producers {
 		producers.Go(func() { produce(p) })
 	}

@@ -25,6 +25,9 @@ func (sc *scenario) queue(ctx context.Context, nemesis func()) {
 	if sc.clients == transactions {
 		ledger.out = map[int][]byte{}
 	}
+	if sc.clients == rollout {
+		sc.fillPlain(ledger, spec.Push)
+	}
 	everyone := sc.startWorkers(ledger, spec)
 	var striking sync.WaitGroup
 	striking.Go(nemesis)
@@ -32,6 +35,9 @@ func (sc *scenario) queue(ctx context.Context, nemesis func()) {
 	striking.Wait()
 	if !sc.endQueue(everyone) {
 		return
+	}
+	if sc.clients == rollout {
+		sc.endRollout(ledger, spec)
 	}
 	ends := sc.openAll(spec)
 	tally := ledger.close(sc, ends.read)

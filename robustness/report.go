@@ -64,7 +64,7 @@ records every call with its start and end on the machine's monotonic clock.
 - A *transaction* pushes the same elements to two lists, or takes one from each and pushes a mark to a third. Half of them also set a
   bit in a plain key for each element. It is *half done* if its results disagree, if the two lists ever differ, or if the bits are not
   those of the elements that were pushed.
-- A *queue* runs for the second half of the time: six producers at one end and nine consumers at the other, with calls that move one
+%s- A *queue* runs for the second half of the time: six producers at one end and nine consumers at the other, with calls that move one
   element, a few, or up to a thousand (seven where clients are killed). Each element must come out once, or be in the list at the end,
   and the elements of each producer must come out in order.
 - *Calls* are all calls of rounds, and those of queues that moved elements. *Elements* are those that came out of queues.
@@ -93,6 +93,14 @@ The seed repeats the faults and the pauses between them, which request or reply 
 calls until a result differs. It does not repeat how the machine interleaves the calls, so histories differ from run to run.
 These commands, in ` + "`robustness/`" + `, repeat one row each, alone on the machine:
 
+`
+
+// aboutRollout belongs to method if there are results of rollouts.
+const aboutRollout = `- A *rollout* begins with a plain list of 5,000 elements. Half of its producers have no hook, and push to the plain list; go-redis repeats
+  nothing for them, so a push whose reply is lost counts as unknown. The others, and the consumers, use the hook, with commands that
+  are not in a pipeline. Each process also calls Adopt, and at times Restore before it. Half of these calls are given up after 5 ms at
+  most. At the end the list must be sharded. The order of a plain push that timed out is not checked, since it may arrive late;
+  nor is the wait for elements of plain pushes measured, since they wake nobody.
 `
 
 // page is the report, for the machine that it was measured on.
@@ -124,7 +132,11 @@ func page(rows []row, command, machine string) []byte {
 		}
 	}
 	b.WriteString(broken)
-	fmt.Fprintf(&b, method, command)
+	about := ""
+	if slices.ContainsFunc(rows, func(r row) bool { return r.Clients == rollout }) {
+		about = aboutRollout
+	}
+	fmt.Fprintf(&b, method, about, command)
 	for _, r := range rows {
 		fmt.Fprintf(&b, "    %s\n", r.Command)
 	}

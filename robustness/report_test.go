@@ -52,6 +52,13 @@ func TestRowsSurviveThePageAndTheFiles(t *testing.T) {
 	assert.Equal(t, text, string(page(join(nil, earlier), "go run .", machine())))
 }
 
+func TestAPageWithRolloutsExplainsThem(t *testing.T) {
+	rows := []row{{Fault: "cut", Server: "redis", Clients: methods}}
+	assert.NotContains(t, string(page(rows, "go run .", machine())), "A *rollout*")
+	rows = append(rows, row{Fault: "cut", Server: "redis", Clients: rollout})
+	assert.Contains(t, string(page(rows, "go run .", machine())), "A *rollout*")
+}
+
 func TestTheSummaryAddsUp(t *testing.T) {
 	text := summary([]row{
 		{Fault: "cut", Server: "redis", Clients: methods, Time: time.Minute, Operations: 1000, Lost: 1, Doubled: 2, Disordered: 3, HalfDone: 4, Violation: "broken"},

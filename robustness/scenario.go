@@ -338,11 +338,7 @@ func (sc *scenario) read(list *shardedlist.ShardedList) (values []string) {
 		}
 		return err
 	})
-	if errors.Is(err, shardedlist.ErrBroken) {
-		sc.violate("%s: %v", list.Name(), err)
-	} else {
-		sc.note(err)
-	}
+	sc.mustBeWhole(list, err)
 	return values
 }
 
@@ -358,7 +354,11 @@ func (sc *scenario) check(list *shardedlist.ShardedList) {
 	if sc.foreign {
 		return
 	}
-	err := sc.retry(list.Check)
+	sc.mustBeWhole(list, sc.retry(list.Check))
+}
+
+// mustBeWhole tells an error of the list from one of the harness.
+func (sc *scenario) mustBeWhole(list *shardedlist.ShardedList, err error) {
 	if errors.Is(err, shardedlist.ErrBroken) {
 		sc.violate("%s: %v", list.Name(), err)
 	} else {

@@ -369,9 +369,9 @@ var passing = []string{"OOM ", "TRYAGAIN ", "LOADING ", "MASTERDOWN ", "CLUSTERD
 	"EXECABORT ", // because of one of the others; go-redis does not tell which
 	"non local key", "during rehashing of the slot", "slot not served", "cluster is down"}
 
-// isUnexpected reports whether no fault explains the error.
+// isUnexpected reports whether no fault explains the error. The hook words a reply that tells of a plain list itself.
 func isUnexpected(err error) bool {
-	return isReply(err) && !slices.ContainsFunc(passing, func(words string) bool { return strings.Contains(err.Error(), words) })
+	return errors.Is(err, shardedlist.ErrPlainList) || isReply(err) && !slices.ContainsFunc(passing, func(words string) bool { return strings.Contains(err.Error(), words) })
 }
 
 // isReply reports whether the server replied with the error; otherwise it is of the connection or the context.
