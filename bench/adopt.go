@@ -6,21 +6,24 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
 	"github.com/shardedlist/shardedlist"
 )
 
 // adoptResult are the figures of taking a plain list over, next to a program that pops its elements and pushes them to shards.
 type adoptResult struct {
-	Elements int           `json:"elements"`
-	First    time.Duration `json:"first_ns"` // server time of the first command, which renames the plain list
-	Push     time.Duration `json:"push_ns"`  // of a push to a list that exists
-	Adopt    time.Duration `json:"adopt_ns"`
-	Adopting stalls        `json:"during_adopt"`
-	ByHand   time.Duration `json:"by_hand_ns"`
-	Idle     stalls        `json:"idle"`
+	Elements  int           `json:"elements"`
+	First     time.Duration `json:"first_ns"` // server time of the first command, which renames the plain list
+	Push      time.Duration `json:"push_ns"`  // of a push to a list that exists
+	Adopt     time.Duration `json:"adopt_ns"`
+	Adopting  stalls        `json:"during_adopt"`
+	Restore   time.Duration `json:"restore_ns"`
+	Restoring stalls        `json:"during_restore"`
+	ByHand    time.Duration `json:"by_hand_ns"`
+	Idle      stalls        `json:"idle"`
 }
 
-// adopt measures what the taking over of a list of ten million elements takes.
+// adopt measures what it takes to take a list of ten million elements over, and to give it back.
 func (b *bench) adopt(ctx context.Context) error {
 	r := &adoptResult{Elements: pick(b, 100_000, 10_000_000)}
 	hooked := b.server.client()
@@ -65,6 +68,11 @@ func (b *bench) adopt(ctx context.Context) error {
 		return err
 	}
 	tick()
+	restore := func() error { return sharded(b.server.control, "old").Restore(ctx, nil) }
+	if r.Restoring, err = stall(timed(&r.Restore, restore), b.server); err != nil {
+		return err
+	}
+	tick()
 
 	if err := b.server.clear(ctx); err != nil {
 		return err
@@ -98,16 +106,19 @@ func (b *bench) moveByHand(ctx context.Context, key string, to *shardedlist.Shar
 
 func (r *report) adopt(a *adoptResult) {
 	r.section("Taking a plain list over", fmt.Sprintf(`A plain list of %s elements of %d random bytes, and a client with the hook. *By hand* is a
-program that pops a thousand elements at a time and pushes them to a sharded list; it loses them if it dies in between. Each measurement
-runs once.`, count(a.Elements), bigSize))
+program that pops a thousand elements at a time and pushes them to a sharded list; it loses them if it dies in between. *A big list*
+has the figures of MIGRATE. Each measurement runs once.`, count(a.Elements), bigSize))
 	perSecond := func(took time.Duration) string { return count(float64(a.Elements) / took.Seconds()) }
 	t := r.table("", "", "figure")
 	t.row("server time of the first push, which takes the list over", micros(a.First))
 	t.row("server time of the next push", micros(a.Push))
 	t.row("Adopt, elements/s", perSecond(a.Adopt))
+	t.row("Restore, elements/s", perSecond(a.Restore))
 	t.row("by hand, elements/s", perSecond(a.ByHand))
 	t.row("longest stall, idle", millis(a.Idle.Seen))
 	t.row("longest stall, during Adopt", millis(a.Adopting.Seen))
 	t.row("longest command, during Adopt", atMost(a.Adopting.Command))
+	t.row("longest stall, during Restore", millis(a.Restoring.Seen))
+	t.row("longest command, during Restore", atMost(a.Restoring.Command))
 	r.compare(fmt.Sprintf("Adopt, %s elements", count(a.Elements)), "popping and pushing them", "", float64(a.ByHand)/float64(a.Adopt))
 }

@@ -229,7 +229,8 @@ func (r *report) renderTargets(out *bytes.Buffer) {
 	if len(r.targets) == 0 {
 		return
 	}
-	out.WriteString("## Targets\n\nGoals for the maintainers. With several value sizes, the worst one counts.\n\n")
+	out.WriteString("## Targets\n\nGoals for the maintainers. With several value sizes, the worst one counts. " +
+		"[What bounds the speed](design.md#what-bounds-the-speed) has the profiles of those missed.\n\n")
 	t := &table{head: []string{"figure", "target", "measured", ""}}
 	for _, g := range r.targets {
 		t.row(g.what, g.want, g.got, map[bool]string{true: "met", false: "missed"}[g.met])
