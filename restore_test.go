@@ -305,6 +305,30 @@ func TestAllOfAListThatIsRestoredMeanwhile(t *testing.T) {
 	})
 }
 
+// A list that is emptied while it is being restored leaves nothing behind once it is an ordinary one again.
+func TestAdoptOfAListEmptiedWhileItIsRestored(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		for _, waits := range []bool{false, true} {
+			list := newList(t, rdb, WithCapacity(2), WithPoppedAt("LEFT"), WithPlain())
+			_, err := list.RPush(ctx, numbered(3000)...)
+			require.NoError(t, err)
+			_, _, err = list.list.RestoreStep(ctx, true)
+			require.NoError(t, err)
+			values, err := list.LPopCount(ctx, 3000)
+			require.NoError(t, err)
+			require.Len(t, values, 3000)
+			if waits {
+				_, err = list.BLPop(ctx, time.Millisecond)
+				require.ErrorIs(t, err, redis.Nil)
+			}
+			require.NoError(t, list.Adopt(ctx, nil))
+			require.NoError(t, list.Check(ctx))
+		}
+	})
+}
+
 // An error of Adopt ends no Restore.
 func TestAdoptThatFailsLeavesTheListAsItIs(t *testing.T) {
 	t.Parallel()

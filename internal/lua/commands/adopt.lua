@@ -49,14 +49,17 @@ local function begin_again()
   list.restores = nil
   if list.restored then
     list.restored, list.shards, list.last, list.cap = nil, false, list.first - 1, 0
-    if not (list.armed or list.records or list.stale) then
-      redis.call('DEL', META)
-      list.old_records = nil
-      return
-    end
-    identify(list)
   end
+  if is_empty(list) and not (list.armed or list.records or list.stale) then
+    redis.call('DEL', META)
+    list.shards, list.old_records = false, nil
+    return
+  end
+  identify(list)
   save_list(list)
+  if is_empty(list) and not list.stale then
+    expire_idle(list)
+  end
 end
 
 -- decide gives the list its capacity, if it consists of a long shard: nothing depends on the former one yet.
