@@ -12,6 +12,15 @@ import (
 	"time"
 )
 
+// TestMain makes the test program a caller where the benchmark starts it as one.
+func TestMain(m *testing.M) {
+	if os.Getenv(callerEnv) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
 // TestReport runs two short sections. It does not judge the figures.
 func TestReport(t *testing.T) {
 	requireRedis(t)
@@ -59,7 +68,7 @@ func TestNetworkReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := read(t, dir, "benchmarks.md")
-	for _, want := range []string{"### Loopback", "### Round trips of 0.25 ms", "### Round trips of 1 ms", "| LPop | 50 clients of 1 goroutine each |"} {
+	for _, want := range []string{"### Loopback", "### Round trips of 0.25 ms", "### Round trips of 1 ms", "| LPop | 50 processes of 1 caller each |"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the report lacks %q", want)
 		}
@@ -71,6 +80,14 @@ func TestNetworkReport(t *testing.T) {
 	for _, r := range stored.Network.Shared {
 		if r.P50 < r.RoundTrip {
 			t.Errorf("%s of %s took %v over a round trip of %v", r.Op, r.Client, r.P50, r.RoundTrip)
+		}
+	}
+	if got, want := len(stored.Network.Processes), 2*len(singleOps); got != want {
+		t.Errorf("%d figures of processes, want %d", got, want)
+	}
+	for _, r := range stored.Network.Processes {
+		if r.Ops <= 0 || r.CPU <= 0 {
+			t.Errorf("%s of %d processes of %s: %v", r.Op, r.Goroutines, r.Client, r.figures)
 		}
 	}
 }
@@ -198,6 +215,73 @@ func TestQuantileIsBetweenTheNearestValues(t *testing.T) {
 	}
 	if got := quantile([]time.Duration{7}, 0.99); got != 7 {
 		t.Errorf("the only value is %v", got)
+	}
+}
+
+func TestSpreadIsHalfOfTheRange(t *testing.T) {
+	for _, c := range []struct {
+		ops  []float64
+		want float64
+	}{
+		{[]float64{103, 100, 97}, 0.03},
+		{[]float64{90, 100, 130, 101, 99}, 0.2},
+		{[]float64{100}, 0},
+		{[]float64{0, 0, 5}, 0}, // there is nothing to compare it with
+	} {
+		var runs []figures
+		for _, ops := range c.ops {
+			runs = append(runs, figures{Ops: ops, CPU: time.Duration(ops) * time.Microsecond})
+		}
+		if f := median(runs); math.Abs(f.OpsSpread-c.want) > 1e-9 || math.Abs(f.CPUSpread-c.want) > 1e-9 {
+			t.Errorf("the spread of %v is %v, of the same CPU times %v, want %v", c.ops, f.OpsSpread, f.CPUSpread, c.want)
+		}
+	}
+}
+
+func TestClientsTakeTurnsUntilSteady(t *testing.T) {
+	for _, c := range []struct {
+		spread float64
+		want   string // the clients in the order of their measurements
+	}{
+		{0.04, "012 120 201"},
+		{0.06, "012 120 201 012"}, // and another round if there is time
+	} {
+		b, got := &bench{runs: 3}, ""
+		medians, err := b.medians(3, func(client, round int) ([]figures, error) {
+			if len(got)%4 == 3 {
+				got += " "
+			}
+			got += fmt.Sprint(client)
+			time.Sleep(time.Millisecond)
+			ops := 100.0
+			if client == 1 {
+				ops += 100 * c.spread * float64(round%3-1)
+			}
+			return []figures{{Ops: ops}}, nil
+		})
+		if err != nil || medians[0][0].Ops != 100 {
+			t.Errorf("%v, %v", medians, err)
+		}
+		if !strings.HasPrefix(got, c.want) || c.spread <= steady && got != c.want {
+			t.Errorf("measured %q, want %q", got, c.want)
+		}
+	}
+}
+
+func TestPageShowsTheSpread(t *testing.T) {
+	pairs := []pairsResult{
+		{0, ours, figures{Ops: 12345, OpsSpread: 0.021}},
+		{0, "go-redis", figures{Ops: 12345, OpsSpread: 0.5}},
+	}
+	page := string(newReport(results{Pairs: pairs}).render())
+	for _, want := range []string{"| 12,345 ± 3 % |", "| 12,345 ± 50 % |", "- ± is half of the range of the runs"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+	pairs[0].OpsSpread, pairs[1].OpsSpread = 0, 0
+	if page := string(newReport(results{Pairs: pairs}).render()); strings.Contains(page, "±") {
+		t.Errorf("the page has a spread of single runs:\n%s", page)
 	}
 }
 

@@ -85,7 +85,6 @@ func (b *bench) book(ctx context.Context) error {
 		f.Ops *= float64(row.each)
 		f.CPU /= time.Duration(row.each)
 		result.Rows = append(result.Rows, bookFigure{row.goroutines, clientResult{row.name, f}})
-		tick()
 	}
 	b.results.Book = result
 	return nil
@@ -107,7 +106,7 @@ func (r *report) book(b *bookResult) {
 description and sent by go-redis, with %d elements per shard. It pushes one value of 100 bytes.`, b.Capacity))
 	t := r.table("", "", "goroutines", "pushes/s", "p50 of a call", "server CPU per push")
 	for _, row := range b.Rows {
-		t.row(row.Client, row.Goroutines, count(row.Ops), micros(row.P50), micros(row.CPU))
+		t.row(row.Client, row.Goroutines, r.ops(row.figures), micros(row.P50), micros(row.CPU))
 	}
 }
 
@@ -117,15 +116,14 @@ func (b *bench) repeat(ctx context.Context, goroutines int, do func(context.Cont
 	if _, err := load(ctx, b.server, goroutines, d/5, do); err != nil {
 		return figures{}, err
 	}
-	var runs []figures
-	for range b.runs {
+	medians, err := b.medians(1, func(int, int) ([]figures, error) {
 		f, err := load(ctx, b.server, goroutines, d, do)
-		if err != nil {
-			return figures{}, err
-		}
-		runs = append(runs, f)
+		return []figures{f}, err
+	})
+	if err != nil {
+		return figures{}, err
 	}
-	return median(runs), nil
+	return medians[0][0], nil
 }
 
 func bookCapacity(ctx context.Context, rdb *redis.Client) (int, error) {

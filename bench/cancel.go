@@ -39,7 +39,7 @@ func (b *bench) cancel(ctx context.Context) error {
 			}
 			tick()
 		}
-		result.Clients = append(result.Clients, cancelledWait{c.name, quantile(took, 0.5), quantile(took, 1)})
+		result.Clients = append(result.Clients, cancelledWait{c.name, quantile(took, 0.5), spreadOf(took), quantile(took, 1)})
 	}
 	b.results.Cancel = result
 	return nil
@@ -51,9 +51,10 @@ type cancelResult struct {
 }
 
 type cancelledWait struct {
-	Client string        `json:"client"`
-	P50    time.Duration `json:"p50_ns"`
-	Max    time.Duration `json:"max_ns"`
+	Client    string        `json:"client"`
+	P50       time.Duration `json:"p50_ns"`
+	P50Spread float64       `json:"p50_spread,omitempty"` // of the calls
+	Max       time.Duration `json:"max_ns"`
 }
 
 func (r *report) cancel(c *cancelResult) {
@@ -63,7 +64,7 @@ ends after %s. The figures are the time until the call returns, the median and t
 	t := r.table("", "client", "p50", "longest")
 	own, plain := c.Clients[0], c.Clients[1]
 	for _, c := range c.Clients {
-		t.row(c.Client, millis(c.P50), millis(c.Max))
+		t.row(c.Client, r.withSpread(millis(c.P50), c.P50Spread), millis(c.Max))
 	}
 	r.compare(fmt.Sprintf("Time of a wait of %s that is cancelled after %s", millis(waitFor), millis(cancelAfter)), "go-redis",
 		millis(own.P50)+" against "+millis(plain.P50), float64(plain.P50)/float64(own.P50))

@@ -53,11 +53,11 @@ func coreThroughput(goroutines int) func(*bench, context.Context, time.Duration)
 		rdb := b.server.client()
 		defer rdb.Close()
 		open := func(key string) list { return shardedPeer(rdb, key) }
-		push, pop, err := b.pushAndPop(ctx, peer{ours, open}, 100, goroutines, d)
+		run, err := b.pushAndPop(ctx, peer{ours, open}, 100, goroutines, d)
 		if err != nil {
 			return err
 		}
-		for i, f := range []figures{push, pop} {
+		for i, f := range run {
 			name := singleOps[i] + ", " + callers(goroutines)
 			printCore(name, f.Ops, "ops/s")
 			printCore(name, inMicros(f.CPU), "µs server CPU")

@@ -21,21 +21,21 @@ func (b *bench) large(ctx context.Context) error {
 	defer c.stop()
 	for _, size := range largeSizes {
 		for _, goroutines := range largeCallers {
-			pushes, pops := make([][]figures, 2), make([][]figures, 2)
-			for range b.runs {
-				for i, p := range c.peers[:2] { // ours and go-redis
-					push, pop, err := b.pushAndPop(ctx, p, size, goroutines, pick(b, 30*time.Millisecond, 300*time.Millisecond))
-					if err != nil {
-						return fmt.Errorf("%s: %w", p.name, err)
-					}
-					pushes[i], pops[i] = append(pushes[i], push), append(pops[i], pop)
+			peers := c.peers[:2] // ours and go-redis
+			medians, err := b.medians(len(peers), func(at, _ int) ([]figures, error) {
+				run, err := b.pushAndPop(ctx, peers[at], size, goroutines, pick(b, 30*time.Millisecond, 300*time.Millisecond))
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", peers[at].name, err)
 				}
+				return run, nil
+			})
+			if err != nil {
+				return err
 			}
-			tick()
-			for i, p := range c.peers[:2] {
-				b.results.Large = append(b.results.Large,
-					throughputResult{singleOps[0], size, goroutines, p.name, median(pushes[i])},
-					throughputResult{singleOps[1], size, goroutines, p.name, median(pops[i])})
+			for i, p := range peers {
+				for at, op := range singleOps {
+					b.results.Large = append(b.results.Large, throughputResult{op, size, goroutines, p.name, medians[i][at]})
+				}
 			}
 		}
 	}
@@ -53,7 +53,7 @@ shardedlist divided by that of go-redis.`)
 			for _, goroutines := range largeCallers {
 				own, plain := t.of(op, size, goroutines, ours), t.of(op, size, goroutines, "go-redis")
 				ratio := own.Ops / plain.Ops
-				rows.row(op, count(size), goroutines, count(own.Ops), count(plain.Ops), times(ratio))
+				rows.row(op, count(size), goroutines, r.ops(own), r.ops(plain), times(ratio))
 				if ratio >= 1 {
 					ahead = append(ahead, ratio)
 				} else {

@@ -26,7 +26,8 @@ type bench struct {
 	server  *server
 	short   bool
 	runs    int
-	path    string // of redis-server
+	path    string        // of redis-server
+	spare   time.Duration // for further rounds, see medians
 	results results
 }
 
@@ -52,6 +53,13 @@ var sections = []struct {
 }
 
 func main() {
+	if addr := os.Getenv(callerEnv); addr != "" {
+		if err := takeOrders(addr); err != nil {
+			fmt.Fprintln(os.Stderr, "caller:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	if err := run(ctx, os.Args[1:]); err != nil {

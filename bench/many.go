@@ -21,23 +21,27 @@ func (b *bench) many(ctx context.Context) error {
 	hooked, plain := b.server.client(poolSize(manyCallers)), b.server.client(poolSize(manyCallers))
 	defer func() { _, _ = hooked.Close(), plain.Close() }()
 	hooked.AddHook(shardedlist.NewHook(hooked, shardedlist.Match("many:sharded:*")))
-	for _, c := range []struct {
+	clients := []struct {
 		name, prefix string
 		rdb          *redis.Client
-	}{{ours, "many:sharded:", hooked}, {"go-redis", "many:plain:", plain}} {
-		var rounds []manyFigures
-		for range b.runs {
-			f, err := b.manyLists(ctx, c.rdb, c.prefix, result.Lists)
-			if err != nil {
-				return fmt.Errorf("%s: %w", c.name, err)
-			}
-			rounds = append(rounds, f)
-			tick()
+		bytes        []float64 // per list
+	}{{name: ours, prefix: "many:sharded:", rdb: hooked}, {name: "go-redis", prefix: "many:plain:", rdb: plain}}
+	medians, err := b.medians(len(clients), func(at, _ int) ([]figures, error) {
+		c := &clients[at]
+		run, bytes, err := b.manyLists(ctx, c.rdb, c.prefix, result.Lists)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
 		}
-		f := manyFigures{Client: c.name, Bytes: middleOf(rounds, func(f manyFigures) float64 { return f.Bytes })}
-		f.Pushes = middleOf(rounds, func(f manyFigures) float64 { return f.Pushes })
-		f.Pops = middleOf(rounds, func(f manyFigures) float64 { return f.Pops })
-		result.Clients = append(result.Clients, f)
+		c.bytes = append(c.bytes, bytes)
+		return run, nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, c := range clients {
+		pushes, pops := medians[i][0], medians[i][1]
+		result.Clients = append(result.Clients,
+			manyFigures{c.name, pushes.Ops, pushes.OpsSpread, pops.Ops, pops.OpsSpread, quantile(c.bytes, 0.5)})
 	}
 	b.results.Many = result
 	return nil
@@ -49,50 +53,49 @@ type manyResult struct {
 }
 
 type manyFigures struct {
-	Client string  `json:"client"`
-	Pushes float64 `json:"pushes_per_second"`
-	Pops   float64 `json:"pops_per_second"`
-	Bytes  float64 `json:"bytes_per_list"` // after the pushes
+	Client       string  `json:"client"`
+	Pushes       float64 `json:"pushes_per_second"`
+	PushesSpread float64 `json:"pushes_spread,omitempty"`
+	Pops         float64 `json:"pops_per_second"`
+	PopsSpread   float64 `json:"pops_spread,omitempty"`
+	Bytes        float64 `json:"bytes_per_list"` // after the pushes
 }
 
-// manyLists uses lists on a server that it clears before.
-func (b *bench) manyLists(ctx context.Context, rdb *redis.Client, prefix string, lists int) (f manyFigures, err error) {
+// manyLists uses lists on a server that it clears before. It returns the figures of the pushes and of the pops, and the memory per list.
+func (b *bench) manyLists(ctx context.Context, rdb *redis.Client, prefix string, lists int) (run []figures, bytes float64, err error) {
 	if err := b.server.clear(ctx); err != nil {
-		return f, err
+		return nil, 0, err
 	}
 	before, err := b.server.used(ctx)
 	if err != nil {
-		return f, err
+		return nil, 0, err
 	}
 	value := text(manyValueSize)
-	each := func(do func(ctx context.Context, key string) error) (float64, error) {
+	each := func(do func(ctx context.Context, key string) error) (figures, error) {
 		var next atomic.Int64
-		start := time.Now()
-		_, err := load(ctx, b.server, manyCallers, time.Hour, func(ctx context.Context) error {
+		return load(ctx, b.server, manyCallers, time.Hour, func(ctx context.Context) error {
 			i := next.Add(1)
 			if i > int64(lists) {
 				return errEmpty
 			}
 			return do(ctx, fmt.Sprintf("%s%05d", prefix, i))
 		})
-		return float64(lists) / time.Since(start).Seconds(), err
 	}
-	f.Pushes, err = each(func(ctx context.Context, key string) error { return rdb.RPush(ctx, key, value).Err() })
+	pushes, err := each(func(ctx context.Context, key string) error { return rdb.RPush(ctx, key, value).Err() })
 	if err != nil {
-		return f, err
+		return nil, 0, err
 	}
 	after, err := b.server.used(ctx)
 	if err != nil {
-		return f, err
+		return nil, 0, err
 	}
-	f.Bytes = float64(after-before) / float64(lists)
-	f.Pops, err = each(func(ctx context.Context, key string) error {
+	pops, err := each(func(ctx context.Context, key string) error {
 		if err := rdb.LPop(ctx, key).Err(); err != nil { // no list is empty
 			return err
 		}
 		return nil
 	})
-	return f, err
+	return []figures{pushes, pops}, (after - before) / float64(lists), err
 }
 
 func (r *report) many(m *manyResult) {
@@ -102,7 +105,8 @@ hook. *Memory* is that of the server after the pushes. It includes the dedup rec
 	t := r.table("", "client", "pushes/s", "pops/s", "memory per list")
 	own, plain := m.Clients[0], m.Clients[1]
 	for _, c := range m.Clients {
-		t.row(c.Client, count(c.Pushes), count(c.Pops), fmt.Sprintf("%.0f bytes", c.Bytes))
+		t.row(c.Client, r.withSpread(count(c.Pushes), c.PushesSpread), r.withSpread(count(c.Pops), c.PopsSpread),
+			fmt.Sprintf("%.0f bytes", c.Bytes))
 	}
 	pushes, pops, bytes := own.Pushes/plain.Pushes, own.Pops/plain.Pops, own.Bytes/plain.Bytes
 	r.compare("A push to each of many lists, through the hook", "go-redis", "", pushes)

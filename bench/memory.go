@@ -39,7 +39,7 @@ type memoryFigure struct {
 
 func (r *report) memory(m *memoryResult) {
 	r.section("Memory", fmt.Sprintf(`Growth of the server's used_memory, client buffers excluded, divided by the length of the
-list: %s elements.`, count(m.Elements)))
+list: %s elements. Each measurement runs once.`, count(m.Elements)))
 	t := r.table("", "list", "element", "bytes per element", "against the plain list")
 	var plain float64
 	for _, f := range m.Lists {
@@ -167,7 +167,7 @@ one RPush and one LPop. Medians of %d runs.`, l.Runs))
 		if _, found := shortest[f.Client]; !found {
 			shortest[f.Client] = f
 		}
-		t.row(f.Client, count(f.Elements), micros(f.CPU), micros(f.P50), times(float64(f.CPU)/float64(shortest[f.Client].CPU)))
+		t.row(f.Client, count(f.Elements), r.cpu(f.figures), micros(f.P50), times(float64(f.CPU)/float64(shortest[f.Client].CPU)))
 		if f.Client == ours {
 			first, longest = shortest[ours], f
 		}

@@ -5,19 +5,15 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
-	"github.com/shardedlist/shardedlist"
 )
 
 var (
 	roundTrips       = []time.Duration{0, 250 * time.Microsecond, time.Millisecond} // beyond those of loopback
 	networkCallers   = []int{1, 2, 4, 8, 64, 512}
-	separateClients  = 50
 	networkValueSize = 100
 )
 
-// networkResult is one client's median for one operation and number of goroutines over a network.
+// networkResult is one client's median for one operation and number of goroutines, or of processes, over a network.
 type networkResult struct {
 	RoundTrip  time.Duration `json:"round_trip_ns"`
 	Op         string        `json:"op"`
@@ -40,7 +36,7 @@ func (b *bench) network(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := b.separate(ctx, result); err != nil {
+	if err := b.processes(ctx, result); err != nil {
 		return err
 	}
 	b.results.Network = result
@@ -54,94 +50,29 @@ func (b *bench) networkAt(ctx context.Context, far *server, roundTrip time.Durat
 	}
 	defer c.stop()
 	for _, goroutines := range networkCallers {
-		pushes, pops := make([][]figures, len(c.peers)), make([][]figures, len(c.peers))
-		for round := range b.runs {
-			for i := range c.peers {
-				at := (i + round) % len(c.peers)
-				push, pop, err := b.pushAndPop(ctx, c.peers[at], networkValueSize, goroutines, pick(b, 30*time.Millisecond, 500*time.Millisecond))
-				if err != nil {
-					return fmt.Errorf("%s: %w", c.peers[at].name, err)
-				}
-				pushes[at], pops[at] = append(pushes[at], push), append(pops[at], pop)
+		medians, err := b.medians(len(c.peers), func(at, _ int) ([]figures, error) {
+			run, err := b.pushAndPop(ctx, c.peers[at], networkValueSize, goroutines, pick(b, 30*time.Millisecond, 500*time.Millisecond))
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", c.peers[at].name, err)
 			}
+			return run, nil
+		})
+		if err != nil {
+			return err
 		}
-		tick()
 		for i, p := range c.peers {
-			result.Shared = append(result.Shared,
-				networkResult{roundTrip, singleOps[0], goroutines, p.name, median(pushes[i])},
-				networkResult{roundTrip, singleOps[1], goroutines, p.name, median(pops[i])})
+			for at, op := range singleOps {
+				result.Shared = append(result.Shared, networkResult{roundTrip, op, goroutines, p.name, medians[i][at]})
+			}
 		}
 	}
 	return nil
 }
 
-// separate measures clients of one goroutine each on one list, as many processes have them.
-func (b *bench) separate(ctx context.Context, result *networkResults) error {
-	clients := make([]*redis.Client, separateClients)
-	lists := make([]*shardedlist.ShardedList, separateClients)
-	for i := range clients {
-		clients[i] = b.server.client()
-		defer clients[i].Close()
-		lists[i] = sharded(clients[i], "bench:separate")
-	}
-	plain, own := b.server.goRedisPeer(clients[0], "bench:separate:plain"), shardedPeer(clients[0], "bench:separate")
-	peers := []struct {
-		name      string
-		list      list
-		push, pop func(ctx context.Context, i int) error
-	}{
-		{ours, own,
-			func(ctx context.Context, i int) error {
-				_, err := lists[i].RPush(ctx, text(networkValueSize))
-				return err
-			},
-			func(ctx context.Context, i int) error { _, err := lists[i].LPop(ctx); return popError(err) }},
-		{"go-redis", plain,
-			func(ctx context.Context, i int) error {
-				return clients[i].RPush(ctx, "bench:separate:plain", text(networkValueSize)).Err()
-			},
-			func(ctx context.Context, i int) error {
-				return popError(clients[i].LPop(ctx, "bench:separate:plain").Err())
-			}},
-	}
-	d := pick(b, 30*time.Millisecond, time.Second)
-	pushes, pops := make([][]figures, len(peers)), make([][]figures, len(peers))
-	for range b.runs {
-		for i, p := range peers {
-			for _, measured := range []struct {
-				do   func(ctx context.Context, i int) error
-				runs *[]figures
-			}{{p.push, &pushes[i]}, {p.pop, &pops[i]}} {
-				if _, err := loadEach(ctx, b.server, separateClients, d/5, measured.do); err != nil {
-					return err
-				}
-				f, err := loadEach(ctx, b.server, separateClients, d, measured.do)
-				if err != nil {
-					return err
-				}
-				*measured.runs = append(*measured.runs, f)
-				if err := fillWith(ctx, p.list, int(f.Ops*d.Seconds()), networkValueSize); err != nil {
-					return err
-				}
-			}
-			if err := p.list.empty(ctx); err != nil {
-				return err
-			}
-		}
-		tick()
-	}
-	for i, p := range peers {
-		result.Separate = append(result.Separate,
-			networkResult{0, singleOps[0], separateClients, p.name, median(pushes[i])},
-			networkResult{0, singleOps[1], separateClients, p.name, median(pops[i])})
-	}
-	return nil
-}
-
-// networkResults are those of goroutines that share a client, and of goroutines that have one each.
+// networkResults are those of goroutines that share a client, and of processes of one goroutine each.
 type networkResults struct {
-	Shared   []networkResult `json:"shared"`
-	Separate []networkResult `json:"separate"`
+	Shared    []networkResult `json:"shared"`
+	Processes []networkResult `json:"processes"`
 }
 
 func of(results []networkResult, roundTrip time.Duration, op string, goroutines int, client string) figures {
@@ -180,7 +111,7 @@ divided by that of go-redis and of the fastest other client.`, networkValueSize)
 			for _, goroutines := range networkCallers {
 				own, plain := of(n.Shared, roundTrip, op, goroutines, ours), of(n.Shared, roundTrip, op, goroutines, "go-redis")
 				client, fastest := n.fastestAt(roundTrip, op, goroutines)
-				rows.row(op, goroutines, count(own.Ops), count(plain.Ops), times(own.Ops/plain.Ops), client, times(own.Ops/fastest.Ops))
+				rows.row(op, goroutines, r.ops(own), r.ops(plain), times(own.Ops/plain.Ops), client, times(own.Ops/fastest.Ops))
 			}
 		}
 	}
@@ -220,13 +151,15 @@ func (r *report) serverCPU(n *networkResults) {
 	rows := r.table("Server CPU per operation", "operation", "callers", "shardedlist", "go-redis", "ratio")
 	for _, op := range singleOps {
 		row := func(who string, own, plain figures) {
-			rows.row(op, who, micros(own.CPU), micros(plain.CPU), times(float64(own.CPU)/float64(plain.CPU)))
+			rows.row(op, who, r.cpu(own), r.cpu(plain), times(float64(own.CPU)/float64(plain.CPU)))
 		}
 		for _, goroutines := range networkCallers {
 			row(callers(goroutines), of(n.Shared, 0, op, goroutines, ours), of(n.Shared, 0, op, goroutines, "go-redis"))
 		}
-		row(fmt.Sprintf("%d clients of 1 goroutine each", separateClients),
-			of(n.Separate, 0, op, separateClients, ours), of(n.Separate, 0, op, separateClients, "go-redis"))
+		if len(n.Processes) > 0 { // figures of older versions have none
+			row(fmt.Sprintf("%d processes of 1 caller each", processCount),
+				of(n.Processes, 0, op, processCount, ours), of(n.Processes, 0, op, processCount, "go-redis"))
+		}
 	}
 	r.note("A ratio above 1 means that shardedlist costs the server more.")
 }

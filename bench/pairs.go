@@ -14,38 +14,43 @@ func (b *bench) pairs(ctx context.Context) error {
 		return err
 	}
 	defer c.stop()
-	value := text(100)
+	peers := c.peers[:2] // ours and go-redis
 	for _, rest := range []int{0, 3} {
-		runs := make([][]figures, 2)
-		for range b.runs {
-			for i, p := range c.peers[:2] { // ours and go-redis
-				l := p.open(fmt.Sprintf("bench:pairs:%d", rest))
-				for range rest {
-					if err := l.push(ctx, value); err != nil {
-						return err
-					}
-				}
-				f, err := load(ctx, b.server, 1, pick(b, 60*time.Millisecond, 2*time.Second), func(ctx context.Context) error {
-					if err := l.push(ctx, value); err != nil {
-						return err
-					}
-					return l.pop(ctx)
-				})
-				if err != nil {
-					return fmt.Errorf("%s: %w", p.name, err)
-				}
-				if err := l.empty(ctx); err != nil {
-					return err
-				}
-				runs[i] = append(runs[i], f)
-				tick()
+		medians, err := b.medians(len(peers), func(at, _ int) ([]figures, error) {
+			f, err := b.pairsOn(ctx, peers[at].open(fmt.Sprintf("bench:pairs:%d", rest)), rest)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", peers[at].name, err)
 			}
+			return []figures{f}, nil
+		})
+		if err != nil {
+			return err
 		}
-		for i, p := range c.peers[:2] {
-			b.results.Pairs = append(b.results.Pairs, pairsResult{rest, p.name, median(runs[i])})
+		for i, p := range peers {
+			b.results.Pairs = append(b.results.Pairs, pairsResult{rest, p.name, medians[i][0]})
 		}
 	}
 	return nil
+}
+
+// pairsOn measures pairs on a list of rest elements.
+func (b *bench) pairsOn(ctx context.Context, l list, rest int) (figures, error) {
+	value := text(100)
+	for range rest {
+		if err := l.push(ctx, value); err != nil {
+			return figures{}, err
+		}
+	}
+	f, err := load(ctx, b.server, 1, pick(b, 60*time.Millisecond, 2*time.Second), func(ctx context.Context) error {
+		if err := l.push(ctx, value); err != nil {
+			return err
+		}
+		return l.pop(ctx)
+	})
+	if err != nil {
+		return f, err
+	}
+	return f, l.empty(ctx)
 }
 
 // pairsResult is one client's median; a call is a push and a pop.
@@ -66,8 +71,8 @@ each pop removes it, as where consumers keep up with producers. *Ratio* is the n
 			name = fmt.Sprintf("list of %d", own.Rest)
 		}
 		ratio := own.Ops / plain.Ops
-		t.row(name, own.Client, count(own.Ops), micros(own.P50), micros(own.CPU), "")
-		t.row(name, plain.Client, count(plain.Ops), micros(plain.P50), micros(plain.CPU), times(ratio))
+		t.row(name, own.Client, r.ops(own.figures), micros(own.P50), micros(own.CPU), "")
+		t.row(name, plain.Client, r.ops(plain.figures), micros(plain.P50), micros(plain.CPU), times(ratio))
 		r.compare("RPush and LPop in turn, 1 goroutine, "+name, "go-redis", "", ratio)
 		if own.Rest == 0 {
 			r.target("RPush and LPop in turn, empty list, against go-redis", "≥ 0.55×", times(ratio), ratio >= 0.55)

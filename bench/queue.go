@@ -36,33 +36,25 @@ func (b *bench) queue(ctx context.Context) error {
 	brokers := []func(*server, string) (*broker, error){
 		shardedBroker, goRedisBroker, rueidisBroker, asynqBroker, rmqBroker,
 	}
-	var names []string
-	runs := map[string][]figures{}
-	for round := range b.runs {
-		for i := range brokers {
-			open := brokers[(i+round)%len(brokers)]
-			broker, err := open(b.server, fmt.Sprintf("queue%d", round))
-			if err != nil {
-				return err
-			}
-			f, err := b.move(ctx, broker, pick(b, 200*time.Millisecond, 2*time.Second))
-			broker.close()
-			if err != nil {
-				return fmt.Errorf("%s: %w", broker.name, err)
-			}
-			if err := b.server.clear(ctx); err != nil {
-				return err
-			}
-			if round == 0 {
-				names = append(names, broker.name)
-			}
-			runs[broker.name] = append(runs[broker.name], f)
-			tick()
+	names := make([]string, len(brokers))
+	medians, err := b.medians(len(brokers), func(at, round int) ([]figures, error) {
+		broker, err := brokers[at](b.server, fmt.Sprintf("queue%d", round))
+		if err != nil {
+			return nil, err
 		}
+		names[at] = broker.name
+		f, err := b.move(ctx, broker, pick(b, 200*time.Millisecond, 2*time.Second))
+		broker.close()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", broker.name, err)
+		}
+		return []figures{f}, b.server.clear(ctx)
+	})
+	if err != nil {
+		return err
 	}
-
-	for _, name := range names {
-		b.results.Queue = append(b.results.Queue, clientResult{name, median(runs[name])})
+	for i, name := range names {
+		b.results.Queue = append(b.results.Queue, clientResult{name, medians[i][0]})
 	}
 	return nil
 }
@@ -81,7 +73,7 @@ often than by default. *Ratio* is the throughput of shardedlist divided by that 
 			r.compare(fmt.Sprintf("Producers to consumers, %d to %[1]d", queueWorkers), c.Client,
 				count(own.Ops)+" against "+count(c.Ops)+" per second", own.Ops/c.Ops)
 		}
-		t.row(c.Client, count(c.Ops), micros(c.CPU), fmt.Sprintf("%.1f", c.Allocs), ratio)
+		t.row(c.Client, r.ops(c.figures), micros(c.CPU), fmt.Sprintf("%.1f", c.Allocs), ratio)
 		if c.Client == "go-redis" || c.Client == "rueidis" {
 			got := own.Ops / c.Ops
 			r.target("Producers to consumers, against RPUSH and BLPOP with "+c.Client, "≥ 5×", times(got), got >= 5)

@@ -19,6 +19,7 @@ type report struct {
 	comparisons []comparison
 	targets     []target
 	plots       map[string][]byte // by file name
+	spreads     bool              // a figure has one
 }
 
 // block is a part of the report: a paragraph or a table.
@@ -153,6 +154,10 @@ func (r *report) render() []byte {
 	fmt.Fprintf(&out, "- Machine: %s. Clients and server share it and connect over loopback.\n", r.results.Machine)
 	fmt.Fprintf(&out, "- Versions: %s\n", strings.Join(r.results.Versions, ", "))
 	fmt.Fprintf(&out, "- Figures are medians of %d runs, unless the section says otherwise.\n", r.results.Runs)
+	if r.spreads {
+		fmt.Fprintf(&out, "- ± is half of the range of the runs, as a part of the median, rounded up. "+
+			"Most sections measure what is above %.0f %% again, up to %d times.\n", 100*steady, moreRounds)
+	}
 	if r.results.Short {
 		out.WriteString("- **A short run**: small lists and short measurements. The figures are rough.\n")
 	}
@@ -253,6 +258,19 @@ func (t *table) render(out *bytes.Buffer) {
 }
 
 // The formats of figures.
+
+func (r *report) ops(f figures) string { return r.withSpread(count(f.Ops), f.OpsSpread) }
+
+func (r *report) cpu(f figures) string { return r.withSpread(micros(f.CPU), f.CPUSpread) }
+
+// withSpread returns "12,345 ± 3 %", say. A figure that was measured once has no spread.
+func (r *report) withSpread(figure string, spread float64) string {
+	if spread == 0 {
+		return figure
+	}
+	r.spreads = true
+	return fmt.Sprintf("%s ± %.0f %%", figure, math.Ceil(100*spread))
+}
 
 func count[N int | float64](n N) string {
 	digits := fmt.Sprintf("%.0f", math.Round(float64(n)))

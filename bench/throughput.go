@@ -43,13 +43,14 @@ func (b *bench) throughput(ctx context.Context) error {
 			for _, goroutines := range goroutineCounts {
 				for i := range c.peers {
 					p := c.peers[(i+round)%len(c.peers)]
-					push, pop, err := b.pushAndPop(ctx, p, size, goroutines, pick(b, 60*time.Millisecond, time.Second))
+					run, err := b.pushAndPop(ctx, p, size, goroutines, pick(b, 60*time.Millisecond, time.Second))
 					if err != nil {
 						return fmt.Errorf("%s: %w", p.name, err)
 					}
-					pushes, pops := cell{"RPush", size, goroutines, p.name}, cell{"LPop", size, goroutines, p.name}
-					runs[pushes] = append(runs[pushes], push)
-					runs[pops] = append(runs[pops], pop)
+					for i, op := range singleOps {
+						at := cell{op, size, goroutines, p.name}
+						runs[at] = append(runs[at], run[i])
+					}
 				}
 				tick()
 			}
@@ -68,29 +69,29 @@ func (b *bench) throughput(ctx context.Context) error {
 	return nil
 }
 
-// pushAndPop measures pushes to a list and then pops from it. It fills the list in between, in case pops are faster.
-func (b *bench) pushAndPop(
-	ctx context.Context, p peer, size, goroutines int, d time.Duration,
-) (push, pop figures, err error) {
+// pushAndPop measures pushes to a list and then pops from it, the singleOps. It fills the list in between, in case pops are faster.
+func (b *bench) pushAndPop(ctx context.Context, p peer, size, goroutines int, d time.Duration) ([]figures, error) {
 	l, value := p.open(fmt.Sprintf("bench:%d:%d", size, goroutines)), text(size)
 	pushOne := func(ctx context.Context) error { return l.push(ctx, value) }
 
-	if _, err = load(ctx, b.server, goroutines, d/5, pushOne); err != nil { // warm up
-		return
+	if _, err := load(ctx, b.server, goroutines, d/5, pushOne); err != nil { // warm up
+		return nil, err
 	}
-	if push, err = load(ctx, b.server, goroutines, d, pushOne); err != nil {
-		return
+	push, err := load(ctx, b.server, goroutines, d, pushOne)
+	if err != nil {
+		return nil, err
 	}
-	if err = fillWith(ctx, l, int(push.Ops*d.Seconds()), size); err != nil {
-		return
+	if err := fillWith(ctx, l, int(push.Ops*d.Seconds()), size); err != nil {
+		return nil, err
 	}
-	if _, err = load(ctx, b.server, goroutines, d/5, l.pop); err != nil {
-		return
+	if _, err := load(ctx, b.server, goroutines, d/5, l.pop); err != nil {
+		return nil, err
 	}
-	if pop, err = load(ctx, b.server, goroutines, d, l.pop); err != nil {
-		return
+	pop, err := load(ctx, b.server, goroutines, d, l.pop)
+	if err != nil {
+		return nil, err
 	}
-	return push, pop, l.empty(ctx)
+	return []figures{push, pop}, l.empty(ctx)
 }
 
 // throughputs looks up results.
@@ -154,7 +155,7 @@ that of the client.`)
 					if client != ours {
 						ratio = times(own.Ops / f.Ops)
 					}
-					rows.row(goroutines, client, count(f.Ops), micros(f.P50), micros(f.P99), micros(f.CPU),
+					rows.row(goroutines, client, r.ops(f), micros(f.P50), micros(f.P99), micros(f.CPU),
 						fmt.Sprintf("%.1f", f.Allocs), ratio)
 				}
 			}

@@ -62,35 +62,41 @@ func (b *bench) wakeup(ctx context.Context) error {
 	blockers, stop := b.blockers("wakeup", 1)
 	defer stop()
 	rounds, turn := pick(b, 200, 5000), 100
-	latencies := map[string][]time.Duration{}
-	for range rounds / turn {
-		for _, p := range blockers {
-			got, err := b.wakeUps(ctx, p, turn)
-			if err != nil {
-				return fmt.Errorf("%s: %w", p.name, err)
+	p50, p99 := make([][]time.Duration, len(blockers)), make([][]time.Duration, len(blockers)) // of each run
+	for range b.runs {
+		latencies := make([][]time.Duration, len(blockers))
+		for range rounds / turn {
+			for i, p := range blockers {
+				got, err := b.wakeUps(ctx, p, turn)
+				if err != nil {
+					return fmt.Errorf("%s: %w", p.name, err)
+				}
+				latencies[i] = append(latencies[i], got...)
 			}
-			latencies[p.name] = append(latencies[p.name], got...)
+			tick()
 		}
-		tick()
+		for i := range blockers {
+			p50[i], p99[i] = append(p50[i], quantile(latencies[i], 0.5)), append(p99[i], quantile(latencies[i], 0.99))
+		}
 	}
 	result := &wakeupResult{Rounds: rounds}
-	for _, p := range blockers {
-		p50, p99 := quantile(latencies[p.name], 0.5), quantile(latencies[p.name], 0.99)
-		result.Clients = append(result.Clients, wakeupLatency{p.name, p50, p99})
+	for i, p := range blockers {
+		result.Clients = append(result.Clients, wakeupLatency{p.name, quantile(p50[i], 0.5), spreadOf(p50[i]), quantile(p99[i], 0.5)})
 	}
 	b.results.Wakeup = result
 	return nil
 }
 
 type wakeupResult struct {
-	Rounds  int             `json:"rounds"`
+	Rounds  int             `json:"rounds"` // of each run
 	Clients []wakeupLatency `json:"clients"`
 }
 
 type wakeupLatency struct {
-	Client string        `json:"client"`
-	P50    time.Duration `json:"p50_ns"`
-	P99    time.Duration `json:"p99_ns"`
+	Client    string        `json:"client"`
+	P50       time.Duration `json:"p50_ns"`
+	P50Spread float64       `json:"p50_spread,omitempty"`
+	P99       time.Duration `json:"p99_ns"`
 }
 
 func (r *report) wakeup(w *wakeupResult) {
@@ -100,7 +106,7 @@ pushes one value of 100 bytes. The latency is from the call of RPush to the retu
 	t := r.table("", "client", "p50", "p99", "p50 against go-redis")
 	own, plain := w.Clients[0], w.Clients[1]
 	for _, c := range w.Clients {
-		t.row(c.Client, micros(c.P50), micros(c.P99), times(float64(c.P50)/float64(plain.P50)))
+		t.row(c.Client, r.withSpread(micros(c.P50), c.P50Spread), micros(c.P99), times(float64(c.P50)/float64(plain.P50)))
 	}
 	ratio := float64(own.P50) / float64(plain.P50)
 	r.compare("Wake-up of a blocked consumer, p50", "go-redis", micros(own.P50)+" against "+micros(plain.P50), 1/ratio)
@@ -173,7 +179,7 @@ type blockedClient struct {
 func (r *report) blocked(b *blockedResult) {
 	goroutines := count(b.Goroutines)
 	r.section("Many blocked consumers", fmt.Sprintf(`%s goroutines block in BLPop on one list. Then one RPush pushes %[1]s
-values.`, goroutines))
+values. Each measurement runs once.`, goroutines))
 	t := r.table("", "client", "connections", "until all are served")
 	own, plain := b.Clients[0], b.Clients[1]
 	for _, c := range b.Clients {
