@@ -23,6 +23,8 @@ var (
 	ErrEmptyName = errors.New("shardedlist: the name is empty")
 	// ErrCapacity is returned for a capacity below 1 or above MaxCapacity.
 	ErrCapacity = errors.New("shardedlist: the capacity is out of range")
+	// ErrParts is returned for a number of parts below 1 or above MaxParts.
+	ErrParts = errors.New("shardedlist: the number of parts is out of range")
 	// ErrReplicas is returned if an argument of WithReplicas is out of range.
 	ErrReplicas = errors.New("shardedlist: an argument of WithReplicas is out of range")
 	// ErrEnd is returned if the argument of WithPoppedAt is neither LEFT nor RIGHT.
@@ -65,6 +67,8 @@ var (
 	// ErrPlainList is returned by an operation that finds the list empty, and a plain list at the key of its name, if the list was not
 	// created WithPlain, or the hook was created WithoutPlain: the elements are probably there. Nothing was changed.
 	ErrPlainList = layout.ErrPlainList
+	// ErrSpread is returned by an operation that a list over many slots does not support, see WithParts. Nothing was changed.
+	ErrSpread = layout.ErrSpread
 	// ErrReversed is returned by Adopt if Restore was called for the same list meanwhile, and by Restore if Adopt was.
 	ErrReversed = layout.ErrReversed
 	// ErrPoppedAt is returned by Adopt and Restore if both the list and the plain key have elements, and WithPoppedAt does not say at which end

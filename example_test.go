@@ -250,3 +250,25 @@ func Example_errors() {
 	// a value that go-redis cannot encode: true
 	// a key of the list is taken by something else
 }
+
+// WithParts spreads a list over many hash slots, and so over all nodes of a cluster. Other clients find that out by themselves.
+func ExampleWithParts() {
+	rdb, stop := connect()
+	defer stop()
+	ctx := context.Background()
+	jobs, _ := shardedlist.New(rdb, "jobs", shardedlist.WithParts(64), shardedlist.WithCapacity(4))
+	_, _ = jobs.RPush(ctx, 1, 2, 3, 4, 5)
+	_, _ = jobs.RPush(ctx, 6)
+
+	same, _ := shardedlist.New(rdb, "jobs")
+	info, err := same.Info(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(info.Length, "elements in", info.Shards, "shards over", info.Parts, "parts")
+	fmt.Println("LTrim is refused:", errors.Is(same.LTrim(ctx, 0, 1), shardedlist.ErrSpread))
+	// Output:
+	// 6 elements in 2 shards over 64 parts
+	// LTrim is refused: true
+}

@@ -15,7 +15,8 @@ type Info struct {
 	Capacity int64 // elements in a full shard; 0 if the list is empty
 	Length   int64 // number of elements
 	Bytes    int64 // memory of all shards, estimated from at most sixteen; 0 if the server has no MEMORY USAGE
-	Slot     int   // cluster slot of the keys, computed even if the server is not a cluster
+	Slot     int   // cluster slot of the keys, or of the pointers of a list that is spread; computed even if the server is not a cluster
+	Parts    int64 // parts over which the list is spread, see WithParts; 0 if it is in one slot
 	Armed    bool  // the list is empty, and the next push will wake blocked consumers
 	Unswept  int64 // upper bound for the shards that Del or LTrim removed from the list and that are not yet unlinked
 
@@ -42,6 +43,7 @@ func (l *ShardedList) Info(ctx context.Context) (Info, error) {
 		Length:   info.Length,
 		Bytes:    info.Bytes,
 		Slot:     info.Slot,
+		Parts:    info.Parts,
 		Armed:    info.Armed,
 		Unswept:  info.Unswept,
 

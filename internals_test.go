@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist/internal/blocking"
+	"github.com/shardedlist/shardedlist/internal/detect"
 	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/session"
@@ -19,7 +20,7 @@ const maxCallValues = 262_144
 
 // What tests look at behind the public methods.
 
-func (l *ShardedList) slot() *oneslot.List        { return l.list.(*oneslot.List) }
+func (l *ShardedList) slot() *oneslot.List        { return l.list.(*detect.List).List }
 func (l *ShardedList) keys() oneslot.Keys         { return l.slot().Keys() }
 func (l *ShardedList) rdb() redis.UniversalClient { return l.slot().Client() }
 func (l *ShardedList) left() *blocking.Queue      { return l.slot().Waiters(layout.Left) }

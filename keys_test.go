@@ -13,6 +13,8 @@ import (
 
 	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/spread"
 )
 
 var hostileNames = []string{
@@ -50,6 +52,39 @@ func TestDistinctNamesNeverShareAKey(t *testing.T) {
 				t.Errorf("%q and %q share %q", name, other, key)
 			}
 			owner[key] = name
+		}
+	}
+}
+
+// partKeys are keys of every kind that a part of a spread list of the name may own.
+func partKeys(name string, part, parts int) []string {
+	p, id := spread.PartOf(name, part, parts), "5c0b1e38-6d4b-4b7e-9f1f-0d8a54a2c111"
+	records := strings.TrimSuffix(p.Meta, "meta") + "op:"
+	return []string{p.Meta, p.Bell, p.Bell + ":" + id, p.Shard(1763765837000001, 0), p.Shard(1763765837000001, -1), records + id, records + id + ":popped"}
+}
+
+// A part's keys share a slot in the part's range, and are no other list's, whatever lists are called by them.
+func TestPartsShareNoKey(t *testing.T) {
+	t.Parallel()
+	owner := map[string]string{}
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(oddNames, hostileNames)))) {
+		if len(name) > 1000 {
+			continue
+		}
+		for part := range 3 {
+			keys := partKeys(name, part, 3)
+			assert.Equal(t, part, script.Slot(keys[0])*3/16384, "%q", keys[0])
+			for _, key := range keys {
+				assert.Equal(t, script.Slot(keys[0]), script.Slot(key), "%q", key)
+				assert.Empty(t, owner[key], "%q of %q", key, name)
+				_, sure := oneslot.Owner(key)
+				assert.True(t, sure, "the hook protects %q", key)
+				owner[key] = name
+				stem := key[:strings.LastIndexAny(key, ":.")]
+				for _, other := range []string{name, key, stem, key[1:strings.Index(key, "}")], key[:strings.Index(key, "}")+1]} {
+					assert.NotContains(t, ownedKeys(other), key, "list %q", other)
+				}
+			}
 		}
 	}
 }

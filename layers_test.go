@@ -20,7 +20,8 @@ var layers = [][]string{
 	{"internal/session"},
 	{"internal/batch", "internal/blocking"},
 	{"internal/layout"},
-	{"internal/oneslot", "internal/hook"},
+	{"internal/oneslot", "internal/spread", "internal/hook"},
+	{"internal/detect"},
 	{"."},
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/spread"
 )
 
 const (
@@ -19,7 +20,10 @@ const (
 type Option func(*settings) error
 
 // settings is what options set.
-type settings struct{ oneslot.Config }
+type settings struct {
+	oneslot.Config
+	parts int
+}
 
 // WithCapacity sets the capacity, the number of elements in a full shard, from 1 to MaxCapacity. It applies to a list that this
 // client creates. An existing list keeps its capacity, whatever the options of its clients.
@@ -34,6 +38,25 @@ func WithCapacity(elements int) Option {
 			return fmt.Errorf("%w: %d is not in 1..%d", ErrCapacity, elements, MaxCapacity)
 		}
 		s.Capacity = elements
+		return nil
+	}
+}
+
+// MaxParts is the largest number of parts of a list.
+const MaxParts = spread.MaxParts
+
+// WithParts spreads a list that this client creates over that many hash slots, from 1 to MaxParts, and so over all nodes of a Redis
+// Cluster: see docs/spread.md. An existing list keeps its layout and its parts, whatever the options of its clients, and every client
+// finds out by itself. On a single server it works too.
+//
+// Some operations cannot be done on such a list, and fail with [ErrSpread], with nothing changed: LInsert, LRem, LTrim, expiry, names,
+// moves, what concerns several lists, and transactions. Others are weaker than in one slot, as their comments say.
+func WithParts(parts int) Option {
+	return func(s *settings) error {
+		if parts < 1 || parts > MaxParts {
+			return fmt.Errorf("%w: %d is not in 1..%d", ErrParts, parts, MaxParts)
+		}
+		s.parts = parts
 		return nil
 	}
 }

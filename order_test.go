@@ -38,9 +38,12 @@ func TestExactOrderUnderConcurrency(t *testing.T) {
 		}
 		explained, made := 0, 0
 		for seed := range uint64(100) {
-			calls, stalled := hammer(t, connections, seed)
+			run := func() ([]history.Record, bool) {
+				return hammer(t, connections, newList(t, connections[0]).Name(), seed, WithCapacity(1))
+			}
+			calls, stalled := run()
 			for stalled {
-				calls, stalled = hammer(t, connections, seed)
+				calls, stalled = run()
 			}
 			explained, made = explained+len(calls), made+clients*callsOfClient
 			operations := history.Operations(calls)
@@ -55,16 +58,15 @@ const callsOfClient = 6
 
 // hammer has each client make some calls on a new list. If the server stalls for so long that a caller leaves without knowing
 // whether it took an element, that goes back to its end late, as the design says, and the history is not to be explained.
-func hammer(t *testing.T, connections []redis.UniversalClient, seed uint64) (calls []history.Record, stalled bool) {
-	name := newList(t, connections[0]).Name()
-	shared := openList(t, connections[0], name, WithCapacity(1)) // by two of the clients
+func hammer(t *testing.T, connections []redis.UniversalClient, name string, seed uint64, opts ...Option) (calls []history.Record, stalled bool) {
+	shared := openList(t, connections[0], name, opts...) // by two of the clients
 	var mutex sync.Mutex
 	var group sync.WaitGroup
 	start := time.Now()
 	for client, rdb := range connections {
 		list := shared
 		if client > 1 {
-			list = openList(t, rdb, name, WithCapacity(1))
+			list = openList(t, rdb, name, opts...)
 		}
 		group.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(client)))

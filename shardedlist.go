@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shardedlist/shardedlist/internal/detect"
 	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/script"
@@ -83,7 +84,7 @@ func open(rdb redis.UniversalClient, name, standsFor string, opts []Option) (lay
 	if name == "" {
 		return nil, ErrEmptyName
 	}
-	s := settings{oneslot.Config{Runner: &script.Runner{Client: rdb}, Name: name, StandsFor: standsFor}}
+	s := settings{Config: oneslot.Config{Runner: &script.Runner{Client: rdb}, Name: name, StandsFor: standsFor}}
 	for _, opt := range opts {
 		if err := opt(&s); err != nil {
 			return nil, err
@@ -92,7 +93,7 @@ func open(rdb redis.UniversalClient, name, standsFor string, opts []Option) (lay
 	if s.StandsFor != "" && isApart(rdb, name) {
 		return nil, errApart
 	}
-	return oneslot.New(s.Config), nil
+	return detect.New(s.Config, s.parts), nil
 }
 
 // isApart reports whether the list and the key of its name may be on different servers of a ring.

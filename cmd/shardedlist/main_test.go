@@ -157,6 +157,7 @@ last:       -?\d+
 capacity:   2
 bytes:      \d+
 slot:       \d+
+parts:      0
 armed:      false
 unswept:    0
 unsplit:    0

@@ -67,7 +67,8 @@ func (a *app) infoCommand() *cobra.Command {
   last       id of the rightmost shard; less than first if the list is empty
   capacity   elements per full shard; 0 if the list is empty
   bytes      estimated memory of all shards; 0 if the server does not report it
-  slot       cluster slot of all keys of the list
+  slot       cluster slot of all keys of the list, or of the pointers of one that is spread
+  parts      number of parts over which it is spread; 0 if it is in one slot
   armed      true if consumers waited when the list became empty, or since then
   unswept    upper bound of the shards of a deleted list that are not yet unlinked
   unsplit    elements of a plain list that adopt has yet to move to shards
@@ -125,6 +126,7 @@ func infoFields(info shardedlist.Info) []field {
 		{"capacity", info.Capacity},
 		{"bytes", info.Bytes},
 		{"slot", info.Slot},
+		{"parts", info.Parts},
 		{"armed", info.Armed},
 		{"unswept", info.Unswept},
 		{"unsplit", info.Unsplit},

@@ -16,7 +16,7 @@ import (
 func batcherOf(t *testing.T) *Batcher {
 	rdb := redis.NewClient(&redis.Options{})
 	t.Cleanup(func() { _ = rdb.Close() })
-	pool := &session.Pool{Runner: &script.Runner{Client: rdb}, Key: "meta"}
+	pool := &session.Pool{Runner: &script.Runner{Client: rdb}}
 	return New(pool, &Kind{Join: func(requests []*Request) session.Operation {
 		op := pool.Operation(script.Load("push"), []any{"meta"}, 0)
 		for _, r := range requests {

@@ -15,6 +15,7 @@ type Request struct {
 
 	Length   int64    // the result of a push
 	Elements []string // the result of a pop
+	Told     string   // what else the reply has told, see Kind.Share
 
 	err     error
 	watched bool        // nothing but the Batcher ends its wait

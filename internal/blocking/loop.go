@@ -27,6 +27,9 @@ const (
 
 // Source is where elements come from: one end of a list, or of several lists.
 type Source interface {
+	// Find makes sure that the next operation is sent to where the elements are, and reports whether that is another place than that of the
+	// last one: then the list is not armed. It is not called while the outcome of the last one is unknown.
+	Find(ctx context.Context) (moved bool, err error)
 	// Pop takes up to count elements. A woken pop takes nothing if its release key exists. An empty release is no key.
 	Pop(count int, wait Wait, release string) session.Operation
 	// Block sends a pop after a BLPOP on the bell and the release key, which lasts for at most slice.
@@ -100,6 +103,14 @@ func (l *loop) take(r round) result {
 		l.session = l.sessions.Get()
 	}
 	if !l.session.Unknown() {
+		moved, err := l.source.Find(r.ctx)
+		if err != nil {
+			l.failures.count(err)
+			return result{err: err}
+		}
+		if moved {
+			r.release = ""
+		}
 		l.session.Begin()
 	}
 	outcome, err := l.attempt(r)

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist/internal/batch"
+	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/rediserr"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
@@ -60,9 +61,12 @@ func opensTransaction(cmd redis.Cmder) bool { return cmd.Name() == "multi" }
 // transaction carries out commands between MULTI and EXEC. If one of them is refused, none is sent. If the connection may watch keys,
 // the transaction is sent once: EXEC forgets them, even where it refuses.
 func (h *Hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook, watched bool) error {
-	p := pipeline{hook: h, atomic: true, until: script.Deadline(ctx), start: time.Now()}
+	p := pipeline{hook: h, atomic: true, until: script.Deadline(ctx), start: time.Now(), calls: map[redis.Cmder]*invocation{}}
 	for i, cmd := range cmds {
 		err := p.add(ctx, cmd, calls[i])
+		if c := calls[i]; err == nil && c != nil && h.takesSteps(c, true) {
+			err = c.unsupported("the list is spread over many slots, and a transaction is carried out in one; call it alone")
+		}
 		if err != nil && !script.IsReply(err) {
 			for _, cmd := range cmds {
 				cmd.SetErr(err)
@@ -86,14 +90,23 @@ func (h *Hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*inv
 	return cmp.Or(firstError(cmds[1:]), err)
 }
 
-// pipeline runs commands that need not be atomic. A blocking command splits the pipeline.
+// takesSteps reports whether a call is on a list that is spread over many slots, perhaps or surely: it cannot be sent with others.
+func (h *Hook) takesSteps(c *invocation, surely bool) bool {
+	lists, err := h.lists(c)
+	return err == nil && slices.ContainsFunc(lists, func(l layout.List) bool {
+		maybe, sure := l.Spread()
+		return sure || maybe && !surely
+	})
+}
+
+// pipeline runs commands that need not be atomic. One that blocks, or takes several steps, splits the pipeline.
 func (h *Hook) pipeline(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook) error {
-	p := pipeline{hook: h, until: script.Deadline(ctx)}
+	p := pipeline{hook: h, until: script.Deadline(ctx), calls: map[redis.Cmder]*invocation{}}
 	for i, cmd := range cmds {
-		if c := calls[i]; c != nil && c.waits() && !c.tooLong() {
+		if c := calls[i]; c != nil && !c.tooLong() && (c.waits() || h.takesSteps(c, false)) {
 			_ = p.exec(ctx, next) // each command has its own error
 			_ = h.process(ctx, c, oneOf(next))
-			p = pipeline{hook: h, until: script.Deadline(ctx)}
+			p = pipeline{hook: h, until: script.Deadline(ctx), calls: map[redis.Cmder]*invocation{}}
 			continue
 		}
 		_ = p.add(ctx, cmd, calls[i])
@@ -132,6 +145,7 @@ type pipeline struct {
 	guard     *script.Command // of the last attempt, see slotGuard
 	slotMoves bool            // the guard has refused the last attempt
 	recorded  bool            // there are dedup records
+	calls     map[redis.Cmder]*invocation
 }
 
 // part is a command of a pipeline, or several that are joined, and what is sent for it.
@@ -166,6 +180,7 @@ func (p *pipeline) add(ctx context.Context, cmd redis.Cmder, c *invocation) erro
 		p.parts = append(p.parts, &part{cmds: []redis.Cmder{cmd}})
 		return nil
 	}
+	p.calls[cmd] = c
 	t, err := p.hook.translate(ctx, c)
 	if err == nil && t != nil {
 		err = t.ready(ctx, p.until)
@@ -253,6 +268,10 @@ func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) err
 	for _, part := range p.parts {
 		switch {
 		case part.translation == nil:
+		case !p.atomic && part.foundSpread():
+			for _, cmd := range part.cmds {
+				_ = p.hook.process(ctx, p.calls[cmd], oneOf(next))
+			}
 		case part.translation.native != nil:
 			part.finishNative(ctx, p.atomic, next)
 		default:
@@ -260,6 +279,11 @@ func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) err
 		}
 	}
 	return err
+}
+
+// foundSpread reports whether the part's operations were refused because the list turned out to be spread over many slots.
+func (p *part) foundSpread() bool {
+	return slices.ContainsFunc(p.results, func(r session.Result) bool { return errors.Is(layout.ErrorOf(r.Err), layout.ErrSpread) })
 }
 
 // memoryGuard returns a command that a server whose memory is full refuses, and that changes nothing: RPUSHX of a hash, or of nothing.

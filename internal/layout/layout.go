@@ -1,6 +1,7 @@
 // Package layout defines what the public methods and the hook need of a list, however its elements are stored.
 //
-// There is one layout, oneslot: all keys of a list are in one hash slot.
+// There are two layouts. In oneslot, all keys of a list are in one hash slot; in spread, they are in many. Package detect finds out which
+// of them a list has.
 package layout
 
 import (
@@ -26,6 +27,8 @@ type List interface {
 	Client() redis.UniversalClient
 	// Sibling returns the list of another name with the same options.
 	Sibling(name string) List
+	// Spread reports whether operations take several steps, so that they cannot be sent in a pipeline or a transaction: perhaps, and for sure.
+	Spread() (maybe, surely bool)
 
 	// Push and Pop share operations with other callers at the same end. Values must be encoded. Pop returns up to count
 	// elements, and none from an empty list. A call above the limits of the layout is split into parts, and returns results and
@@ -113,6 +116,7 @@ var (
 	ErrLayout        = errors.New("unknown layout")
 	ErrBroken        = errors.New("list is broken")
 	ErrPlainList     = errors.New("the sharded list is empty, and there is a plain list at the key of its name: open the list WithPlain, or the hook without WithoutPlain, to take it over")
+	ErrSpread        = errors.New("the operation cannot be done on a list that is spread over many slots")
 	ErrReversed      = errors.New("the other one of Adopt and Restore has been called meanwhile")
 )
 
@@ -129,6 +133,8 @@ func ErrorOf(err error) error {
 		return ErrBroken
 	case redis.HasErrorPrefix(err, "PLAINLIST "):
 		return ErrPlainList
+	case redis.HasErrorPrefix(err, "SPREADLIST "):
+		return ErrSpread
 	case redis.HasErrorPrefix(err, "REVERSED "):
 		return ErrReversed
 	}
@@ -207,7 +213,8 @@ type Info struct {
 	Capacity int64 // elements in a full shard; 0 if the list is empty
 	Length   int64 // number of elements
 	Bytes    int64 // memory of all shards, estimated; 0 where the server has no MEMORY USAGE
-	Slot     int   // cluster slot of all keys
+	Slot     int   // cluster slot of all keys, or of the pointers of a list that is spread
+	Parts    int64 // over which it is spread; 0 if it is in one slot
 	Armed    bool  // the next push into the empty list rings the bell
 	Unswept  int64 // shards of a deleted list still to be unlinked, at the most
 

@@ -87,6 +87,12 @@ func (l *List) Prepare(ctx context.Context) error {
 	}
 }
 
+// Capacity returns the capacity of lists that a push creates.
+func (l *List) Capacity(ctx context.Context) (int64, error) {
+	err := l.Prepare(ctx)
+	return l.capacity.word().(int64), err
+}
+
 // askCapacity asks again while the server cannot serve, as script.Runner.Run does.
 func (l *List) askCapacity(ctx context.Context) error {
 	until := script.Deadline(ctx)

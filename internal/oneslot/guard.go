@@ -65,7 +65,9 @@ var (
 
 const (
 	uuidForm    = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
-	certainForm = `bell:` + uuidForm + `|op:` + uuidForm + `(?::popped)?|` + shardForm
+	recordForm  = `op:` + uuidForm + `(?::popped)?`
+	certainForm = `bell:` + uuidForm + `|` + recordForm + `|` + shardForm + `|` + partForm
+	partForm    = `part\.(?:meta|bell(?::` + uuidForm + `)?|` + recordForm + `|[0-9]{16}\.(?:0|-?[1-9][0-9]{0,18}))` // see package spread
 	shardForm   = `#[0-9a-f]{12}\.[0-9]+:(?:0|-?[1-9][0-9]{0,18})`
 )
 

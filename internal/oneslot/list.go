@@ -9,6 +9,7 @@ package oneslot
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -105,7 +106,7 @@ func New(config Config) *List {
 		l.putsBack = []any{"^" + config.Name}
 	}
 	l.capacity = capacityOf(config)
-	l.sessions = &session.Pool{Runner: l.runner, Key: l.keys.Meta, Disabled: config.WithoutDedup, Life: config.RecordLife}
+	l.sessions = &session.Pool{Runner: l.runner, Disabled: config.WithoutDedup, Life: config.RecordLife}
 	l.left.init(l, layout.Left)
 	l.right.init(l, layout.Right)
 	return l
@@ -135,8 +136,21 @@ func (l *List) at(side layout.End) *end {
 // Name returns the name of the list.
 func (l *List) Name() string { return l.config.Name }
 
+// Spread reports whether operations take several steps.
+func (l *List) Spread() (maybe, surely bool) { return false, false }
+
 // Client returns the client of the list.
 func (l *List) Client() redis.UniversalClient { return l.runner.Client }
+
+// Plain returns what scripts are told of the plain key, see lua/beside.lua, or nothing. WatchesPlain reports whether the list and a plain
+// list there are one.
+func (l *List) Plain() string {
+	if l.plain == nil {
+		return ""
+	}
+	return l.plain[0].(string)
+}
+func (l *List) WatchesPlain() bool { return strings.HasPrefix(l.Plain(), "+") }
 
 // Keys returns the names of the list's keys.
 func (l *List) Keys() Keys { return l.keys }

@@ -147,6 +147,7 @@ func (e *end) Block(s *session.Session, pop session.Operation, release string, s
 	return block(s, pop, []*List{e.list}, release, slice)
 }
 
+func (e *end) Find(context.Context) (bool, error)     { return false, nil }
 func (e *end) ReleaseKey() string                     { return e.list.releaseKey() }
 func (e *end) Release(key string)                     { e.list.release(key) }
 func (e *end) Slice(deadline time.Time) time.Duration { return e.list.slice(deadline) }

@@ -85,6 +85,7 @@ func (s source) Block(n *session.Session, pop session.Operation, release string,
 	return block(n, pop, s.lists, release, slice)
 }
 
+func (s source) Find(context.Context) (bool, error)     { return false, nil }
 func (s source) ReleaseKey() string                     { return s.lists[0].releaseKey() }
 func (s source) Release(key string)                     { s.lists[0].release(key) }
 func (s source) Slice(deadline time.Time) time.Duration { return s.lists[0].slice(deadline) }

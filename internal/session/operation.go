@@ -13,6 +13,8 @@ type Operation struct {
 	call script.Call
 	at   int // where in the call's words the session stands; 0 in a read
 
+	steps func(ctx context.Context) (any, error) // carries out what is no script
+
 	// Orders are those of the ends at which the operation adds elements: it must not overtake others that were given up there, nor be
 	// overtaken when it is.
 	Orders []*Order
@@ -22,6 +24,8 @@ type Operation struct {
 	// Finish turns the reply of the script into the result, after any remaining work in bounded steps. Without it, the reply is
 	// the result.
 	Finish func(ctx context.Context, reply any) (any, error)
+	// Otherwise carries out an operation that has failed because the list has another layout. It returns any other error unchanged.
+	Otherwise func(ctx context.Context, err error) (any, error)
 	// Reclaimer puts back what the operation took for a caller that has gone. An operation without it changes a list, and its
 	// caller must learn that the outcome is unknown.
 	Reclaimer Reclaimer
@@ -36,8 +40,17 @@ type Reclaimer interface {
 // sessionWords are the first arguments of a script: the session's id, the sequence number, and the life of the record.
 const sessionWords = 3
 
+// Steps returns an operation that takes several scripts, which depend on each other's replies.
+func Steps(run func(ctx context.Context) (any, error)) Operation { return Operation{steps: run} }
+
+// TakesSteps reports whether the operation takes several scripts. Such a one cannot be sent in a pipeline.
+func (o Operation) TakesSteps() bool { return o.steps != nil }
+
 // Append appends arguments after those of the session.
 func (o *Operation) Append(args ...any) { o.call.Args = append(o.call.Args, args...) }
+
+// Key returns the first key of an operation that is one script.
+func (o Operation) Key() string { return o.call.Key() }
 
 // Args returns the arguments after the keys and the session.
 func (o Operation) Args() []any {
@@ -46,6 +59,17 @@ func (o Operation) Args() []any {
 
 // Run runs the operation by itself and returns its result. With ErrNotReplicated there is a result too.
 func (o Operation) Run(ctx context.Context) (any, error) {
+	result, err := o.run(ctx)
+	if err != nil && o.Otherwise != nil {
+		return o.Otherwise(ctx, err)
+	}
+	return result, err
+}
+
+func (o Operation) run(ctx context.Context) (any, error) {
+	if o.steps != nil {
+		return o.steps(ctx)
+	}
 	if o.at == 0 {
 		reply, err := o.pool.Runner.Run(ctx, o.call)
 		if err != nil {

@@ -32,8 +32,7 @@ func (o Operation) Prepare() Pending {
 		s.rename() // a transaction whose records are in different places would be carried out in part
 	}
 	s.Begin()
-	s.op = o
-	s.address(o)
+	s.take(o)
 	return Pending{o, s}
 }
 

@@ -17,10 +17,11 @@ var (
 	forgetScript  = script.Load("forget")
 )
 
-// Pool creates the sessions of one list, and reuses those that serve one operation at a time.
+// Pool creates the sessions of one list, and reuses those that serve one operation at a time. The record of an operation is beside its
+// first key.
 type Pool struct {
 	Runner   *script.Runner
-	Key      string        // of the list; records stand beside it
+	Apart    bool          // records are never in meta: operations have different first keys
 	Disabled bool          // sessions keep no records
 	Life     time.Duration // of the records; 0 means RecordLife
 

@@ -48,12 +48,13 @@ type Session struct {
 	idWord, renewWord, keepWord any
 
 	number  int64     // of the operation in flight, or of the last one
+	at      string    // its first key, beside which its record is
 	expires time.Time // when the record of that operation may be gone, halved to be sure
-	renewed time.Time // when the operation began that renewed the record last
+	renewed time.Time // when the operation began that renewed the record there last
 	keeps   bool      // the operation does not renew it
 	op      Operation // it, until its outcome is known
 	unknown bool      // the outcome of that operation is not known
-	large   bool      // the server may hold a large result
+	large   bool      // the record may hold a large result
 }
 
 // Begin gives the next operation its sequence number.
@@ -79,16 +80,14 @@ func (s *Session) Do(ctx context.Context, until time.Time, op Operation) Outcome
 	if s.expires.Before(until) {
 		until = s.expires
 	}
-	s.op = op
-	s.address(op)
+	s.take(op)
 	return s.repeat(ctx, until)
 }
 
 // Block sends an operation once, after a blocking command and in one pipeline with it. The error is that of the blocking
 // command. If the outcome is unknown, Do must retry the operation.
 func (s *Session) Block(ctx context.Context, command []any, op Operation) (Outcome, error) {
-	s.op = op
-	s.address(op)
+	s.take(op)
 	reply, err, commandErr := s.pool.Runner.Behind(ctx, command, op.call)
 	outcome := s.learn(reply, err)
 	if outcome.Status != Done {
@@ -186,7 +185,7 @@ func (s *Session) record() string { return strings.TrimSuffix(s.op.call.Key(), "
 // moveRecord gives the session a new id, whose record is in meta, and reports whether it may go on with the operation: not before it
 // is sure that the operation was not applied under the old id, and can no longer be.
 func (s *Session) moveRecord(ctx context.Context) bool {
-	if strings.HasPrefix(s.id, inMeta) {
+	if strings.HasPrefix(s.id, inMeta) || s.pool.Apart {
 		return false
 	}
 	if s.unknown {
@@ -214,6 +213,16 @@ func (s *Session) rename() {
 func (s *Session) pause(ctx context.Context, until time.Time, attempt int, err error) bool {
 	pause := script.PauseAfter(err, attempt)
 	return !errors.Is(err, redis.ErrClosed) && time.Until(until) >= pause && script.Sleep(ctx, pause) == nil
+}
+
+// take makes an operation that of the session. Where the session has not been last, it renews its record.
+func (s *Session) take(op Operation) {
+	if at := op.call.Key(); at != s.at {
+		s.forgetLarge(s.number - 1)
+		s.at, s.renewed, s.keeps, s.large = at, time.Time{}, false, false
+	}
+	s.op = op
+	s.address(op)
 }
 
 // address writes the session and the number into an operation's arguments.
@@ -261,24 +270,24 @@ func (s *Session) unsent(err error) bool {
 	return s.pool.Runner.Replicas == 0 && (err == context.Canceled || err == context.DeadlineExceeded)
 }
 
-// Forget removes the result of the last operation, which the client has received, from the record. If that fails, the record
-// expires. It may run on a copy of the session in another goroutine.
-func (s *Session) Forget() {
-	if s.id == "" {
-		return
+// ForgetLarge drops a large result of the last operation, which the client has received, from the record. It does not wait. If it fails,
+// the record expires.
+func (s *Session) ForgetLarge() {
+	if !s.unknown {
+		s.forgetLarge(s.number)
+		s.large = false
 	}
-	op := s.pool.Operation(forgetScript, []any{s.pool.Key}, 0)
-	s.address(op)
-	_, _ = s.pool.Runner.Once(context.Background(), op.call)
 }
 
-// ForgetLarge is Forget if the record may hold a large result. It does not wait.
-func (s *Session) ForgetLarge() {
-	if s.large && !s.unknown {
-		s.large = false
-		idle := *s
-		go idle.Forget()
+// forgetLarge is ForgetLarge for the operation of that number.
+func (s *Session) forgetLarge(number int64) {
+	if !s.large || s.id == "" {
+		return
 	}
+	op := s.pool.Operation(forgetScript, []any{s.at}, 0)
+	words := op.call.Args[op.at : op.at+sessionWords]
+	words[0], words[1], words[2] = s.idWord, number, s.renewWord
+	go func() { _, _ = s.pool.Runner.Once(context.Background(), op.call) }()
 }
 
 // Large reports whether the record may hold a large result.

@@ -4,7 +4,7 @@
 -- So it checks by itself what the helpers check, and shares only formats and a few small functions with them. It leaves all
 -- cases but the common ones, meta of a wrong type among them, to what is behind it, with nothing changed.
 --
--- requires: shared/pointers shared/operation
+-- requires: shared/pointers fast/record
 
 local FAST = not FIELD and not (KEYS.plain and KEYS.how[1] == '^') -- whether a fast path may go on
 local FIRST, LAST, CAP, ARMED, SHARDS -- of a list that exists
@@ -25,15 +25,5 @@ if FAST then
     FAST = false
   end
 end
-local WAS_LARGE -- whether the session's last result was large, or had several elements
-if FAST and RECORD then
-  local before = redis.pcall('GETRANGE', RECORD, 0, LARGE - 1)
-  if before == '' then -- there is none
-    FAST = type(redis.pcall('EXISTS', META, RECORD)) == 'number' -- it is not on another node
-  else
-    FAST = type(before) == 'string' and tonumber(string.match(before, '^%d+')) < SEQUENCE
-    KEEPS_TTL = FAST and not RENEWS
-    WAS_LARGE = FAST and (#before == LARGE or string.byte(before, -1) == AT)
-  end
-end
+FAST = FAST and (not RECORD or is_new())
 local HAS_ELEMENTS = FAST and SHARDS and FIRST <= LAST and CAP > 0 and not (WATCHES and redis.pcall('EXISTS', PLAIN) ~= 0)

@@ -295,6 +295,9 @@ local function open(how, any, says)
     return with_plain(no_list(), how, any, says)
   end
   local version = string.sub(layout, 1, 1)
+  if string.find(layout, '^4 %d+ %d+ %d+ %S+ %S+ %d+ %d+ %S+ %S+ %d+ %d$') then -- see shared/spread_pointers.lua
+    return nil, redis.error_reply('SPREADLIST this operation cannot be done on a list that is spread over many slots')
+  end
   if layout ~= '1' and version ~= '2' and not string.find(layout, '^' .. LAYOUT .. '%+? ') then
     return nil, redis.error_reply('BADLAYOUT meta is of another layout than ' .. LAYOUT)
   end

@@ -7,7 +7,7 @@
 -- The record is '<sequence number>:<result>'. The result is one of
 --   a number or OK           the reply
 --   '!' and a text           the reply is an error; commands/resolve.lua leaves one for copies that arrive late
---   <head>                   no elements; the head is empty or digits, as the command likes
+--   <head>                   no elements; the head is empty, or words and numbers, as the command likes
 --   <head> '=' <element>     one element
 --   <head> '@'               several elements, or a large one, in the list POPPED; if the record is in meta, behind the '@'
 -- shared/elements.lua and shared/popped.lua read and write the results with elements. Fast paths write them, too.
@@ -99,7 +99,7 @@ local function replay()
   local sequence = tonumber(string.sub(record, 1, colon - 1))
   if sequence == SEQUENCE then
     local result = string.sub(record, colon + 1)
-    local several = POPPED and string.find(result, '^%d*@$')
+    local several = POPPED and string.find(result, '^[%w %-]*@$')
     if several and redis.call('PEXPIRE', POPPED, LIFE) == 0 and is_moving(redis.pcall('EXISTS', RECORD, POPPED)) then
       return nil, redis.error_reply(RECORD_MOVES)
     end

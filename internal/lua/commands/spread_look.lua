@@ -1,0 +1,41 @@
+-- Reads elements of a shard of a spread list, and where its borders are.
+--
+-- requires: shared/end_shard
+--
+-- KEYS  1 the part of the shard
+-- ARGV  1 to 5 as for commands/spread_close.lua; 6 the id of the shard; 7 what positions count from: 'L' or 'R' for a border of
+--       the shard, or '' for 0; 8 and 9 the first and the last of them to read. With 'ALL' they are indices of a list of one
+--       shard, and nothing is read if it has more
+-- Reply nil if there is no such shard; else the left and the right border, 1 or 0 for an open side and a closed one,
+--       and the elements
+-- Cost  O(elements of the shard).
+--
+-- Safe because it changes nothing.
+
+local id = tonumber(ARGV[6])
+local field = string.format('%s.%.0f', GENERATION, id)
+local state = redis.call('HGET', META, field)
+if not state then
+  if redis.call('EXISTS', META) == 0 and is_away(PREFIX .. field) then
+    return redis.error_reply('TRYAGAIN shard ' .. ARGV[6] .. ' is moving to another node')
+  end
+  return false
+end
+local shard = read_shard(state)
+if not shard then
+  return redis.error_reply('BROKENLIST shard ' .. ARGV[6] .. ' has no state')
+end
+shard.size = redis.call('LLEN', PREFIX .. field)
+if shard.size == 0 and is_away(PREFIX .. field) then
+  return redis.error_reply('TRYAGAIN shard ' .. ARGV[6] .. ' is moving to another node')
+end
+local left, right = border(shard, 1), border(shard, 2)
+local elements
+if ARGV[7] == 'ALL' then
+  elements = shard.open[1] and shard.open[2] and redis.call('LRANGE', PREFIX .. field, ARGV[8], ARGV[9]) or {}
+else
+  local base = ARGV[7] == 'L' and 0 or ARGV[7] == 'R' and shard.size or -left
+  local from, to = math.max(0, base + tonumber(ARGV[8])), math.min(shard.size - 1, base + tonumber(ARGV[9]))
+  elements = from <= to and redis.call('LRANGE', PREFIX .. field, from, to) or {}
+end
+return { left, right, shard.open[1] and 1 or 0, shard.open[2] and 1 or 0, elements }

@@ -1,0 +1,133 @@
+package spread
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/session"
+)
+
+var (
+	closeScript  = script.Load("spread_close")
+	deleteScript = script.Load("spread_delete")
+	retireScript = script.Load("spread_retire")
+)
+
+const (
+	sweepStep  = 64 // shards that are unlinked before the next step begins
+	sweepAtNow = 8  // of them at a time
+)
+
+// Delete deletes the list, and then unlinks its shards in bounded steps. Its result is whether the list had elements. It may run twice.
+func (l *List) Delete() session.Operation {
+	return session.Steps(func(ctx context.Context) (any, error) {
+		existed, err := l.delete(ctx)
+		if err != nil {
+			return false, err
+		}
+		l.sweepAll(ctx) // the list is deleted, even if this fails
+		return existed, nil
+	})
+}
+
+func (l *List) delete(ctx context.Context) (existed bool, err error) {
+	if err := l.lock(ctx); err != nil {
+		return false, err
+	}
+	defer l.unlock()
+	p, err := l.readMeta(ctx, false)
+	if err != nil || p == nil || !p.mayPush && !p.deleting {
+		return false, err
+	}
+	began, err := l.onMeta(ctx, deleteScript, "begin", p.generation)
+	if err != nil || began == nil || began.generation != p.generation {
+		return false, err // somebody else has deleted it since
+	}
+	return l.endDelete(ctx, began)
+}
+
+// sweepAll unlinks the shards of lists that were deleted.
+func (l *List) sweepAll(ctx context.Context) {
+	for {
+		p, err := l.readMeta(ctx, false)
+		if err != nil || p == nil || p.old == "" || l.sweep(ctx, p, sweepStep) != nil {
+			return
+		}
+	}
+}
+
+// sweepFor is how long sweepLater tries.
+const sweepFor = 10 * time.Second
+
+// sweepLater is sweepAll for shards that somebody else has left.
+func (l *List) sweepLater() {
+	if l.sweeping.CompareAndSwap(false, true) {
+		go func() {
+			defer l.sweeping.Store(false)
+			ctx, cancel := context.WithTimeout(context.Background(), sweepFor)
+			defer cancel()
+			l.sweepAll(ctx)
+		}()
+	}
+}
+
+// onMeta runs a script on the pointers, and returns them.
+func (l *List) onMeta(ctx context.Context, s *script.Script, args ...any) (*pointers, error) {
+	reply, err := l.run(ctx, l.sessions.Read(s, l.declared, args...))
+	if err != nil {
+		return nil, err
+	}
+	return readPointers(reply, time.Time{})
+}
+
+// endDelete ends a delete that is under way: nobody can push or pop once both ends are closed. It reports whether the list had elements.
+func (l *List) endDelete(ctx context.Context, p *pointers) (existed bool, err error) {
+	existed = p.ids[right]-p.ids[left] > 1 // shards between the ends have some
+	for side := range l.ends {
+		op := l.sessions.Read(closeScript, []any{l.part(p, p.ids[side]).Meta}, "", "", "", sideWords[side], p.word)
+		size, err := l.run(ctx, op)
+		if err != nil {
+			return false, err
+		}
+		existed = existed || size != int64(0)
+	}
+	l.remember(nil)
+	_, err = l.onMeta(ctx, deleteScript, "end", p.generation)
+	return existed, err
+}
+
+// sweep unlinks up to limit shards of a list that was deleted.
+func (l *List) sweep(ctx context.Context, p *pointers, limit int64) error {
+	var generation, first, last int64
+	if _, err := fmt.Sscanf(p.old, "%d %d %d", &generation, &first, &last); err != nil {
+		return fmt.Errorf("the shards to unlink: %w", err)
+	}
+	last = min(last, first+limit-1)
+	old := *p
+	old.word = fmt.Sprintf("%d 0 0 0 0 0 0 1", generation)
+	var (
+		group    sync.WaitGroup
+		atOnce   = make(chan struct{}, sweepAtNow)
+		failures = make(chan error, limit)
+	)
+	for id := first; id <= last; id++ {
+		atOnce <- struct{}{}
+		group.Go(func() {
+			defer func() { <-atOnce }()
+			if _, err := l.run(ctx, l.onShard(&old, retireScript, id, id)); err != nil {
+				failures <- err
+			}
+		})
+	}
+	group.Wait()
+	select {
+	case err := <-failures:
+		return err
+	default:
+	}
+	_, err := l.onMeta(ctx, deleteScript, "swept", generation, last)
+	return err
+}

@@ -1,0 +1,260 @@
+package spread
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/internal/batch"
+	"github.com/shardedlist/shardedlist/internal/blocking"
+	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/session"
+)
+
+const (
+	// maxSlice limits how long one BLPOP on the bell lasts, and so how long a wake-up that a crashed client received can go unnoticed.
+	maxSlice = 2 * time.Second
+	// maxPutBackPause is the longest pause between two attempts to put elements back.
+	maxPutBackPause = time.Second
+	// releaseLife is the TTL of the key that releases a blocked consumer.
+	releaseLife = 10 * time.Second
+)
+
+var (
+	popScript     = script.Load("spread_pop")
+	releaseScript = script.Load("release")
+)
+
+// What a pop is told that is over. Anything else says where it goes on.
+const (
+	toldEnough = "OK"
+	toldEmpty  = "EMPTY"
+	beyond     = "AT" // enough, and the border is there
+)
+
+// goesOn tells whether a pop goes on elsewhere.
+func goesOn(told string) bool {
+	return told != toldEnough && told != toldEmpty && !strings.HasPrefix(told, beyond+" ")
+}
+
+// Pop pops up to count elements, from one shard after another. It shares operations with other callers at that end. If it cannot go on to
+// the next shard, it returns what it has.
+func (l *List) Pop(ctx context.Context, side layout.End, count int) (popped []string, err error) {
+	if count < 0 {
+		return nil, layout.ErrNegativeCount
+	}
+	var shortfall error
+	for len(popped) < count {
+		elements, more, err := l.at(side).popPart(ctx, count-len(popped))
+		if popped == nil {
+			popped = elements
+		} else {
+			popped = append(popped, elements...)
+		}
+		switch {
+		case errors.Is(err, script.ErrNotReplicated) && len(elements) > 0:
+			shortfall = err
+		case !script.IsDone(err) && len(popped) == 0:
+			return nil, err
+		}
+		if !more {
+			break
+		}
+	}
+	return popped, shortfall
+}
+
+// popPart pops from one shard, and reports whether there may be more.
+func (e *end) popPart(ctx context.Context, count int) (elements []string, more bool, err error) {
+	p, err := e.list.find(ctx, false)
+	if err != nil || p == nil {
+		return nil, false, err
+	}
+	r := batch.NewRequest()
+	r.Count = min(count, int(maxPushFull*p.capacity))
+	if err = e.poper.Do(ctx, r); !script.IsDone(err) {
+		return nil, false, err
+	}
+	elements, told := r.Elements, r.Told
+	r.Recycle()
+	if at, found := strings.CutPrefix(told, beyond+" "); found {
+		if border, err := strconv.ParseInt(at, 10, 64); err == nil {
+			e.note(border)
+		}
+	}
+	if goesOn(told) {
+		if followed := e.list.follow(ctx, e.side, told); followed != nil {
+			return elements, false, followed
+		}
+	}
+	return elements, told != toldEmpty, err
+}
+
+func (e *end) popOne(ctx context.Context) (string, error) {
+	elements, err := e.list.Pop(ctx, e.layoutEnd(), 1)
+	switch {
+	case !script.IsDone(err):
+		return "", err
+	case len(elements) == 0:
+		return "", redis.Nil
+	}
+	return elements[0], err
+}
+
+func (e *end) layoutEnd() layout.End {
+	if e.side == left {
+		return layout.Left
+	}
+	return layout.Right
+}
+
+func (e *end) joinPops(requests []*batch.Request) session.Operation {
+	count := 0
+	for _, r := range requests {
+		count += r.Count
+	}
+	return e.pop(e.list.last.Load(), count, blocking.No, "")
+}
+
+func (e *end) pop(p *pointers, count int, wait blocking.Wait, release string) session.Operation {
+	op := e.operation(p, popScript, 3)
+	op.Append(count, string(wait), release)
+	op.Reclaimer = e
+	return op
+}
+
+// sharePop gives the elements to the callers in their order, and returns those of callers that have gone. Those who get fewer than they
+// want learn what the shard has told.
+func sharePop(requests []*batch.Request, reply any) (surplus []string) {
+	elements, word, _ := readPop(reply)
+	for _, r := range requests {
+		if r.Gone() {
+			continue
+		}
+		part := min(r.Count, len(elements))
+		r.Elements, elements = elements[:part:part], elements[part:]
+		if r.Told = word; part == r.Count && !strings.HasPrefix(word, beyond) {
+			r.Told = toldEnough
+		}
+	}
+	return elements
+}
+
+// readPop reads the reply of a pop: the elements, what the shard has told, and whether they were popped now and not read from the record.
+func readPop(reply any) (elements []string, word string, now bool) {
+	parts := reply.([]any)
+	values := parts[2].([]any)
+	elements = make([]string, len(values))
+	for i, v := range values {
+		elements[i] = v.(string)
+	}
+	return elements, parts[1].(string), parts[0] == int64(0)
+}
+
+// BlockingPop waits for an element in the queue of that end.
+func (l *List) BlockingPop(ctx context.Context, side layout.End, timeout time.Duration) (string, error) {
+	return l.at(side).waiters.Pop(ctx, timeout)
+}
+
+// An end is the blocking.Source of the callers that wait at it.
+var _ blocking.Source = (*end)(nil)
+
+// Find goes where the last operation was told to go, or reads the pointers again if they are old.
+func (e *end) Find(ctx context.Context) (moved bool, err error) {
+	before := e.attempt.Load()
+	if told := e.told.Swap(nil); told != nil {
+		if err := e.list.follow(ctx, e.side, *told); err != nil {
+			e.told.Store(told)
+			return false, err
+		}
+		before = nil
+	}
+	p, err := e.list.find(ctx, true)
+	switch {
+	case err != nil:
+		return false, err
+	case p == nil:
+		return false, ErrOneSlot
+	}
+	e.attempt.Store(p)
+	return !before.sameAs(p), nil
+}
+
+// Pop returns the operation that pops up to count elements, where Find has found them.
+func (e *end) Pop(count int, wait blocking.Wait, release string) session.Operation {
+	return e.pop(e.attempt.Load(), count, wait, release)
+}
+
+// Read also notes where to go on.
+func (e *end) Read(reply any) (elements []string, exhausted bool) {
+	elements, word, now := readPop(reply)
+	if goesOn(word) {
+		e.told.Store(&word)
+	}
+	return elements, now && word == toldEmpty
+}
+
+// Reclaim puts back the elements of a pop's reply.
+func (e *end) Reclaim(reply any) {
+	elements, _, _ := readPop(reply)
+	e.putBack(elements)
+}
+
+func (e *end) Block(s *session.Session, pop session.Operation, release string, slice time.Duration) (session.Outcome, error) {
+	bell := strings.TrimSuffix(pop.Key(), "meta") + "bell"
+	command := []any{"blpop", bell, release, strconv.FormatFloat(slice.Seconds(), 'f', 3, 64)}
+	return s.Block(context.Background(), command, pop)
+}
+
+// ReleaseKey returns a key beside the bell.
+func (e *end) ReleaseKey() string {
+	p := e.attempt.Load()
+	return e.list.part(p, p.ids[e.side]).release(uuid.NewString())
+}
+
+// Release ends a blocked BLPOP from another connection. If it fails, the BLPOP ends at its timeout.
+func (e *end) Release(key string) {
+	_, _ = e.list.sessions.Read(releaseScript, []any{key}, releaseLife.Milliseconds()).Run(context.Background())
+}
+
+// Slice returns how long a BLPOP on the bell may last: until the deadline, if there is one, and well within the client's ReadTimeout.
+func (e *end) Slice(deadline time.Time) time.Duration {
+	l := e.list
+	slice := l.MaxSlice
+	if timeout := script.ReadTimeout(l.Client()) - l.runner.ReplicaTimeout; timeout > 0 {
+		slice = min(slice, timeout/2)
+	}
+	if !deadline.IsZero() {
+		slice = min(slice, time.Until(deadline))
+	}
+	return max(slice, time.Millisecond) // BLPOP takes 0 for ever
+}
+
+// putBack returns popped elements that no caller takes to the end they came from, the one popped last first, in atomic parts. It is as
+// that of a list in one slot.
+func (e *end) putBack(popped []string) {
+	for attempt := 0; len(popped) > 0; attempt++ {
+		back := make([]any, len(popped))
+		for i, v := range popped {
+			back[len(popped)-1-i] = v
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), session.ResolveFor)
+		_, count, err := e.pushPart(ctx, back)
+		cancel()
+		switch {
+		case script.IsDone(err) || errors.Is(err, session.ErrOutcomeUnknown):
+			popped, attempt = popped[:len(popped)-count], 0
+			continue
+		case errors.Is(err, redis.ErrClosed):
+			return
+		}
+		popped = e.waiters.DeliverLate(popped)
+		time.Sleep(min(script.Backoff(0)<<min(attempt, 16), maxPutBackPause))
+	}
+}

@@ -1,0 +1,440 @@
+package shardedlist
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/history"
+	"github.com/shardedlist/shardedlist/internal/ledger"
+	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/spread"
+)
+
+// A spread list does what a list does, over any number of shards and parts.
+func TestSpreadList(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		for _, parts := range []int{1, 2, 3, 64} {
+			for _, capacity := range []int{1, 2, 3, 7} {
+				t.Run(fmt.Sprint(parts, " parts of ", capacity), func(t *testing.T) {
+					ctx, list := t.Context(), newList(t, server.Client(t), WithParts(parts), WithCapacity(capacity))
+					_, err := list.LPop(ctx)
+					require.ErrorIs(t, err, redis.Nil)
+					for i := range int64(30) {
+						length, err := list.RPush(ctx, i)
+						require.NoError(t, err)
+						require.Equal(t, 2*i+1, length)
+						length, err = list.LPush(ctx, -i-1)
+						require.NoError(t, err)
+						require.Equal(t, 2*i+2, length)
+					}
+					length, err := list.LLen(ctx)
+					require.NoError(t, err)
+					require.EqualValues(t, 60, length)
+					require.NoError(t, list.Check(ctx))
+					for i := range int64(60) {
+						value, err := list.LIndex(ctx, i)
+						require.NoError(t, err)
+						require.Equal(t, fmt.Sprint(i-30), value)
+						value, err = list.LIndex(ctx, -1-i)
+						require.NoError(t, err)
+						require.Equal(t, fmt.Sprint(29-i), value)
+					}
+					for i := range int64(30) {
+						value, err := list.LPop(ctx)
+						require.NoError(t, err)
+						require.Equal(t, fmt.Sprint(i-30), value)
+						value, err = list.RPop(ctx)
+						require.NoError(t, err)
+						require.Equal(t, fmt.Sprint(29-i), value)
+					}
+					_, err = list.RPop(ctx)
+					require.ErrorIs(t, err, redis.Nil)
+					existed, err := list.Del(ctx)
+					require.NoError(t, err)
+					assert.False(t, existed)
+				})
+			}
+		}
+	})
+}
+
+// Consumers that wait hear of every push, though the list moves to another part with each.
+func TestSpreadListWakesConsumers(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		list := newList(t, server.Client(t), WithParts(5), WithCapacity(1))
+		producer := openList(t, server.Client(t), list.Name())
+		got := make(chan string)
+		go func() {
+			for {
+				value, err := list.BLPop(ctx, 0)
+				if err != nil {
+					close(got)
+					return
+				}
+				got <- value
+			}
+		}()
+		for i := range 100 {
+			_, err := producer.RPush(ctx, i, -i)
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprint(i), <-got)
+			require.Equal(t, fmt.Sprint(-i), <-got)
+		}
+	})
+}
+
+// spreadModel is a list as callers of a spread one know it: the length that a push returns is not promised.
+func spreadModel() porcupine.Model {
+	model := history.Model
+	model.Step = func(state, input, output any) (bool, any) {
+		call, outcome := input.(history.Call), output.(history.Outcome)
+		if strings.HasSuffix(call.Name, "push") && outcome.Fate == ledger.Done {
+			_, result := history.Apply(state.([]string), call)
+			outcome.Number = result.Number
+		}
+		return history.Model.Step(state, call, outcome)
+	}
+	return model
+}
+
+// Handles with pointers that others have moved meanwhile push and pop at both ends, wait, and are cancelled: there is an order of all
+// calls that explains what each of them saw.
+func TestSpreadListInExactOrder(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		var connections []redis.UniversalClient
+		for range 5 {
+			connections = append(connections, server.Client(t))
+		}
+		for seed := range uint64(100) {
+			name := newList(t, connections[0]).Name()
+			options := []Option{WithParts([]int{1, 2, 3, 64}[seed%4]), WithCapacity([]int{1, 2, 3, 7}[seed/4%4])}
+			calls, stalled := hammer(t, connections, name, seed, options...)
+			if stalled {
+				continue
+			}
+			operations := history.Operations(calls)
+			require.Equal(t, porcupine.Ok, porcupine.CheckOperationsTimeout(spreadModel(), operations, time.Minute), "seed %d: %s", seed, describe(operations))
+		}
+	})
+}
+
+// Connections break, requests arrive late, and every element comes out once, each producer's in order.
+func TestSpreadListExactlyOnceOverABrokenNetwork(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Cluster} {
+		for fault, rates := range faults {
+			for _, name := range []string{"RPush LPopCount", "LPush BRPop, mixed"} {
+				if kind == redistest.Cluster && !strings.Contains(name, "mixed") && *faultOperations < 10_000 {
+					continue // the short form
+				}
+				t.Run(fmt.Sprintf("%s, %s, %s", kind, fault, name), func(t *testing.T) {
+					t.Parallel()
+					server, proxy, end := redistest.Shared(t, kind), redistest.NewProxy(t), ends[name]
+					list := newList(t, server.Client(t), WithParts(4), WithCapacity(5))
+					broken := openList(t, server.Client(t, through(proxy)), list.Name(), WithParts(4), WithCapacity(5))
+					proxy.Set(rates)
+					traffic := newTraffic(8)
+					traffic.run(t, *faultOperations, strikes(proxy), func(ctx context.Context, value string) error {
+						_, err := end.push(broken, ctx, value)
+						return err
+					}, func(ctx context.Context, i int) ([]string, error) { return end.pop(broken, ctx, i) })
+					proxy.Set(redistest.Faults{})
+					rest, err := list.LRange(t.Context(), 0, -1)
+					require.NoError(t, err)
+					assert.Empty(t, rest)
+					traffic.assertOnceInOrder(t)
+				})
+			}
+		}
+	}
+}
+
+// The slots of the parts and of the pointers move to other nodes and back, all the time.
+func TestSpreadListWhileSlotsMove(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	list := newList(t, server.Client(t), WithParts(3), WithCapacity(5))
+	meta := list.keys().Meta
+	slots := []int{script.Slot(meta)}
+	for part := range 3 {
+		slots = append(slots, script.Slot(spread.PartOf(list.Name(), part, 3).Meta))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var moves atomic.Int64
+	var mover sync.WaitGroup
+	mover.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			if err := server.MoveSlot(ctx, slots[i%len(slots)], i/len(slots)%3, nil); ctx.Err() == nil && assert.NoError(t, err) {
+				moves.Add(1)
+			}
+		}
+	})
+	traffic := newTraffic(4)
+	traffic.run(t, *faultOperations, func() bool { return moves.Load() > 20 }, func(ctx context.Context, value string) error {
+		_, err := list.LPush(ctx, value)
+		return err
+	}, func(ctx context.Context, i int) ([]string, error) {
+		return ends["LPush BRPop, mixed"].pop(list, ctx, i)
+	})
+	cancel()
+	mover.Wait()
+	traffic.assertOnceInOrder(t)
+}
+
+// What is pushed while a list is deleted again and again is in the list, or is deleted with it, and nothing is left.
+func TestSpreadListIsDeletedUnderTraffic(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t), WithParts(4), WithCapacity(2))
+		other := openList(t, server.Client(t), list.Name(), WithParts(4), WithCapacity(2))
+		var group sync.WaitGroup
+		for _, l := range []*ShardedList{list, other} {
+			group.Go(func() {
+				for i := range 300 {
+					_, err := l.RPush(t.Context(), i, i, i)
+					assert.NoError(t, err)
+					_, err = l.LPop(t.Context())
+					if err != redis.Nil {
+						assert.NoError(t, err)
+					}
+				}
+			})
+		}
+		deleted := 0
+		group.Go(func() {
+			for range 30 {
+				existed, err := list.Del(t.Context())
+				assert.NoError(t, err)
+				if existed {
+					deleted++
+				}
+			}
+		})
+		group.Wait()
+		assert.Positive(t, deleted)
+		require.NoError(t, list.Check(t.Context()))
+		_, err := list.Del(t.Context())
+		require.NoError(t, err)
+		length, err := other.LLen(t.Context())
+		require.NoError(t, err)
+		assert.Zero(t, length)
+		for _, node := range nodesOf(t, list) {
+			for _, key := range node.Keys(t.Context(), "*{"+list.Name()+"*").Val() {
+				assert.Positive(t, node.PTTL(t.Context(), key).Val(), "%q expires", key)
+				assert.Regexp(t, `:(meta|part\.meta|part\.op:.*|part\.bell.*)$`, key, "no shard is left")
+			}
+		}
+	})
+}
+
+// Other operations do what they do on a plain list, for a client that created the list and for one that only found it.
+func TestSpreadListAsAPlainList(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		for seed := range uint64(6) {
+			ctx, rdb := t.Context(), server.Client(t)
+			first := newList(t, rdb, WithParts([]int{1, 3, 64}[seed%3]), WithCapacity([]int{1, 2, 5}[seed/3%3]))
+			lists := []*ShardedList{first, openList(t, server.Client(t), first.Name())}
+			plain := "plain-" + first.Name()
+			defer rdb.Del(context.Background(), plain)
+			random := rand.New(rand.NewPCG(seed, 0))
+			for i := range 100 {
+				list, n := lists[random.IntN(2)], int64(random.IntN(20)-10)
+				values := numbered(1 + random.IntN(7))
+				if rdb.LLen(ctx, plain).Val() == 0 {
+					list = first // another client would create a list in one slot
+				}
+				switch operation := random.IntN(14); operation {
+				case 0, 1, 2:
+					_, err := list.LPush(ctx, values...)
+					require.NoError(t, err)
+					require.NoError(t, rdb.LPush(ctx, plain, values...).Err())
+				case 3, 4, 5:
+					_, err := list.RPush(ctx, values...)
+					require.NoError(t, err)
+					require.NoError(t, rdb.RPush(ctx, plain, values...).Err())
+				case 6:
+					got, err := list.LPopCount(ctx, len(values))
+					want, wantErr := rdb.LPopCount(ctx, plain, len(values)).Result()
+					require.Equal(t, wantErr, err)
+					require.Equal(t, want, got)
+				case 7:
+					got, err := list.RPopCount(ctx, len(values))
+					want, wantErr := rdb.RPopCount(ctx, plain, len(values)).Result()
+					require.Equal(t, wantErr, err)
+					require.Equal(t, want, got)
+				case 8:
+					got, err := list.LIndex(ctx, n)
+					want, wantErr := rdb.LIndex(ctx, plain, n).Result()
+					require.Equal(t, wantErr, err)
+					require.Equal(t, want, got)
+				case 9:
+					got, err := list.LRange(ctx, n, n+5)
+					require.NoError(t, err)
+					require.Equal(t, rdb.LRange(ctx, plain, n, n+5).Val(), got)
+				case 10:
+					err := list.LSet(ctx, n, i)
+					if wantErr := rdb.LSet(ctx, plain, n, i).Err(); wantErr != nil {
+						require.ErrorContains(t, err, wantErr.Error())
+					} else {
+						require.NoError(t, err)
+					}
+				case 11:
+					args := redis.LPosArgs{Rank: 1 + n/3, MaxLen: int64(random.IntN(9))}
+					got, err := list.LPosCount(ctx, "2", int64(random.IntN(3)), args)
+					want, wantErr := rdb.LPosCount(ctx, plain, "2", 0, args).Result()
+					if wantErr != nil {
+						require.ErrorContains(t, err, wantErr.Error())
+						break
+					}
+					require.NoError(t, err)
+					if len(got) > 0 {
+						require.Equal(t, want[:len(got)], got)
+					}
+				case 12:
+					value, err := list.BLPop(ctx, time.Millisecond)
+					want, wantErr := rdb.LPop(ctx, plain).Result()
+					require.Equal(t, wantErr, err)
+					require.Equal(t, want, value)
+				case 13:
+					if random.IntN(5) == 0 {
+						existed, err := list.Del(ctx)
+						require.NoError(t, err)
+						require.Equal(t, rdb.Del(ctx, plain).Val() == 1, existed)
+					}
+				}
+				length, err := lists[random.IntN(2)].LLen(ctx)
+				require.NoError(t, err)
+				require.Equal(t, rdb.LLen(ctx, plain).Val(), length)
+				require.Equal(t, append([]string{}, rdb.LRange(ctx, plain, 0, -1).Val()...), content(t, list))
+				require.NoError(t, list.Check(ctx))
+			}
+		}
+	})
+}
+
+// What a spread list does not support fails with an error that says so, and changes nothing.
+func TestSpreadListRefuses(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		list := newList(t, rdb, WithParts(3), WithCapacity(2))
+		_, err := list.RPush(ctx, numbered(10)...)
+		require.NoError(t, err)
+		target := "{" + list.Name() + "}2"
+		for name, call := range map[string]func() error{
+			"LInsert": func() error { _, err := list.LInsertBefore(ctx, "1", "x"); return err },
+			"LRem":    func() error { _, err := list.LRem(ctx, 1, "1"); return err },
+			"LTrim":   func() error { return list.LTrim(ctx, 0, 1) },
+			"Rename":  func() error { return list.Rename(ctx, target) },
+			"Copy":    func() error { _, err := list.Copy(ctx, target, false); return err },
+			"Expire":  func() error { _, err := list.Expire(ctx, time.Hour); return err },
+			"Restore": func() error { return list.Restore(ctx, nil) },
+			"Adopt":   func() error { return list.Adopt(ctx, nil) },
+		} {
+			require.ErrorIs(t, call(), ErrSpread, name)
+		}
+		assert.Len(t, content(t, list), 10)
+	})
+}
+
+// Through the hook, alone and in a pipeline, commands work on spread lists, whoever created them. A transaction is refused.
+func TestHookOnSpreadLists(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, key := t.Context(), "queue:"+uniqueName(t)
+		creator, finder := server.Client(t), server.Client(t)
+		creator.AddHook(NewHook(creator, Match("queue:*"), WithParts(3), WithCapacity(2)))
+		finder.AddHook(NewHook(finder, Match("queue:*")))
+		require.EqualValues(t, 3, creator.RPush(ctx, key, "a", "b", "c").Val())
+		info, err := openList(t, server.Client(t), key).Info(ctx)
+		require.NoError(t, err)
+		require.EqualValues(t, 3, info.Parts)
+
+		pipe := finder.Pipeline()
+		push, length, all, pop := pipe.RPush(ctx, key, "d"), pipe.LLen(ctx, key), pipe.LRange(ctx, key, 0, -1), pipe.LPop(ctx, key)
+		other := pipe.Set(ctx, "plain-"+key, 1, time.Minute)
+		_, err = pipe.Exec(ctx)
+		require.NoError(t, err)
+		assert.NoError(t, push.Err())
+		assert.EqualValues(t, 4, length.Val())
+		assert.Equal(t, []string{"a", "b", "c", "d"}, all.Val())
+		assert.Equal(t, "a", pop.Val())
+		assert.NoError(t, other.Err())
+
+		tx := finder.TxPipeline()
+		tx.RPush(ctx, key, "e")
+		_, err = tx.Exec(ctx)
+		require.ErrorIs(t, err, ErrUnsupported)
+		assert.Equal(t, "list", finder.Type(ctx, key).Val())
+		assert.EqualValues(t, 1, finder.Exists(ctx, key).Val())
+		assert.Equal(t, "d", finder.RPop(ctx, key).Val())
+		assert.EqualValues(t, 1, creator.Del(ctx, key).Val())
+		assert.Zero(t, finder.Exists(ctx, key).Val())
+
+		one := "queue:one:" + uniqueName(t)
+		require.NoError(t, finder.RPush(ctx, one, "a").Err())
+		tx = creator.TxPipeline()
+		length = tx.RPush(ctx, one, "b")
+		_, err = tx.Exec(ctx)
+		require.NoError(t, err, "a list in one slot")
+		assert.EqualValues(t, 2, length.Val())
+		require.NoError(t, creator.Del(ctx, one).Err())
+	})
+}
+
+// A plain list at the name is taken over as a list in one slot, which an option does not change.
+func TestAPlainListIsNotSpread(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		list := newList(t, rdb, WithParts(3), WithPlain())
+		require.NoError(t, rdb.RPush(ctx, list.Name(), "a", "b").Err())
+		value, err := list.LPop(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, "a", value)
+		length, err := list.RPush(ctx, "c")
+		require.NoError(t, err)
+		assert.EqualValues(t, 2, length)
+
+		// Where a spread list was deleted, too.
+		deleted := newList(t, rdb, WithParts(3), WithPlain())
+		_, err = deleted.RPush(ctx, numbered(10)...)
+		require.NoError(t, err)
+		existed, err := deleted.Del(ctx)
+		require.NoError(t, err)
+		assert.True(t, existed)
+		require.NoError(t, rdb.RPush(ctx, deleted.Name(), "a", "b").Err())
+		value, err = deleted.LPop(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, "a", value)
+		length, err = deleted.RPush(ctx, "c")
+		require.NoError(t, err)
+		assert.EqualValues(t, 2, length)
+
+		other := newList(t, rdb, WithParts(3))
+		require.NoError(t, rdb.RPush(ctx, other.Name(), "a", "b").Err())
+		defer rdb.Del(context.Background(), other.Name())
+		_, err = other.LPop(ctx)
+		require.ErrorIs(t, err, ErrPlainList)
+		_, err = other.RPush(ctx, "c")
+		require.ErrorIs(t, err, ErrPlainList)
+	})
+}
