@@ -26,8 +26,8 @@ import (
 func TestSpreadList(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		for _, parts := range []int{1, 2, 3, 64} {
-			for _, capacity := range []int{1, 2, 3, 7} {
+		for _, parts := range []int{1, 3, 64} {
+			for _, capacity := range []int{1, 2, 7} {
 				t.Run(fmt.Sprint(parts, " parts of ", capacity), func(t *testing.T) {
 					ctx, list := t.Context(), newList(t, server.Client(t), WithParts(parts), WithCapacity(capacity))
 					_, err := list.LPop(ctx)
@@ -122,7 +122,7 @@ func TestSpreadListInExactOrder(t *testing.T) {
 		for range 5 {
 			connections = append(connections, server.Client(t))
 		}
-		for seed := range uint64(100) {
+		for seed := range uint64(48) {
 			name := newList(t, connections[0]).Name()
 			options := []Option{WithParts([]int{1, 2, 3, 64}[seed%4]), WithCapacity([]int{1, 2, 3, 7}[seed/4%4])}
 			calls, stalled := hammer(t, connections, name, seed, options...)
@@ -141,7 +141,7 @@ func TestSpreadListExactlyOnceOverABrokenNetwork(t *testing.T) {
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Cluster} {
 		for fault, rates := range faults {
 			for _, name := range []string{"RPush LPopCount", "LPush BRPop, mixed"} {
-				if kind == redistest.Cluster && !strings.Contains(name, "mixed") && *faultOperations < 10_000 {
+				if (kind == redistest.Cluster || fault != "everything") && !strings.Contains(name, "mixed") && *faultOperations < 10_000 {
 					continue // the short form
 				}
 				t.Run(fmt.Sprintf("%s, %s, %s", kind, fault, name), func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestSpreadListIsDeletedUnderTraffic(t *testing.T) {
 func TestSpreadListAsAPlainList(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		for seed := range uint64(6) {
+		for seed := range uint64(5) {
 			ctx, rdb := t.Context(), server.Client(t)
 			first := newList(t, rdb, WithParts([]int{1, 3, 64}[seed%3]), WithCapacity([]int{1, 2, 5}[seed/3%3]))
 			lists := []*ShardedList{first, openList(t, server.Client(t), first.Name())}
