@@ -173,13 +173,13 @@ func TestACancelledWaitReturnsSoon(t *testing.T) {
 			cancelled := func(wait func(ctx context.Context) error) (took time.Duration) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				var at time.Time
+				at := make(chan time.Time, 1)
 				time.AfterFunc(100*time.Millisecond, func() {
-					at = time.Now()
+					at <- time.Now()
 					cancel()
 				})
 				assert.Error(t, wait(ctx))
-				return time.Since(at)
+				return time.Since(<-at)
 			}
 			for name, wait := range map[string]func(ctx context.Context) error{
 				"blpop": func(ctx context.Context) error { _, err := lists[0].BLPop(ctx, timeout); return err },
