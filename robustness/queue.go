@@ -59,7 +59,7 @@ func (sc *scenario) queue(ctx context.Context, nemesis func()) {
 	case sc.row.Lost > 0 || sc.row.Doubled > 0:
 		sc.violate("%d lost (killed clients had %d at most), %d doubled, %d never pushed: %s", tally.Lost, ledger.excused, tally.Doubled, tally.Invented, tally.Example)
 	case sc.row.Disordered > 0 && !ledger.givenUp:
-		sc.violate("%d out of order", tally.Misplaced)
+		sc.violate("%d out of order: %s", tally.Misplaced, ledger.Misplaced())
 	case sc.quit.Err() == nil:
 		if err := ledger.Evidence(); err != nil {
 			sc.violate("most calls of the queue failed: %v", err)

@@ -81,6 +81,7 @@ type Ledger struct {
 	latest    map[[2]int]int   // by consumer and producer: the highest number seen
 	rest      int              // elements that came out at the end
 	tally     Tally
+	misplaced string // the last element that was
 }
 
 // Push enters a push that has returned.
@@ -179,6 +180,13 @@ func (l *Ledger) Missing() map[string]bool {
 	return missing
 }
 
+// Misplaced tells of an element that came behind a later one, the last of those.
+func (l *Ledger) Misplaced() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.misplaced
+}
+
 // Tally returns what the ledger has found, once nothing more is to come.
 func (l *Ledger) Tally() Tally {
 	l.mu.Lock()
@@ -239,6 +247,7 @@ func (l *Ledger) pop(p Popped) {
 		case doubled:
 		case met && number < latest:
 			l.tally.Misplaced++
+			l.misplaced = fmt.Sprintf("%s came to consumer %d behind %s", Name(p.Producer, number), p.Consumer, Name(p.Producer, latest))
 		default:
 			latest, met = number, true
 		}

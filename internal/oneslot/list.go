@@ -24,9 +24,6 @@ import (
 )
 
 const (
-	// maxSlice limits how long one BLPOP on the bell lasts, and so how long a wake-up that a crashed client received can go
-	// unnoticed.
-	maxSlice = 2 * time.Second
 	// expiryGrace is how long the shards outlive an expired list, at least: longer than the clocks of a master and a replica
 	// differ, and than it takes to visit all shards of a very long list.
 	expiryGrace = time.Minute
@@ -94,7 +91,7 @@ func New(config Config) *List {
 		config:      config,
 		runner:      config.Runner,
 		keys:        KeysOf(config.Name),
-		MaxSlice:    maxSlice,
+		MaxSlice:    blocking.MaxSlice,
 		ExpiryGrace: expiryGrace,
 	}
 	l.declared = []any{l.keys.Meta}

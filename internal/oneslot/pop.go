@@ -2,8 +2,6 @@ package oneslot
 
 import (
 	"context"
-	"errors"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,16 +17,7 @@ import (
 // maxPop is the number of elements above which a pop is split into atomic parts.
 const maxPop = 1 << 18
 
-// maxPutBackPause is the longest pause between two attempts to put elements back.
-const maxPutBackPause = time.Second
-
-// releaseLife is the TTL of the key that releases a blocked consumer.
-const releaseLife = 10 * time.Second
-
-var (
-	popScript     = script.Load("pop")
-	releaseScript = script.Load("release")
-)
+var popScript = script.Load("pop")
 
 // Pop pops up to count elements. It shares operations with other callers at that end.
 func (l *List) Pop(ctx context.Context, side layout.End, count int) ([]string, error) {
@@ -173,32 +162,15 @@ func flatten(shards []any) []string {
 	return values
 }
 
-// putBack returns popped elements that no caller takes to the end they came from, the one popped last first, in atomic parts. If the
-// server does not accept a part, for example because its memory is full, waiting callers get the elements. It repeats this, ever more
-// seldom, until all elements have a place or the client is closed. A part whose outcome is unknown is not pushed again.
+// putBack returns popped elements that no caller takes to the end they came from.
 func (e *end) putBack(popped []string) {
-	for attempt := 0; len(popped) > 0; attempt++ {
-		back := make([]any, len(popped))
-		for i, value := range popped {
-			back[len(popped)-1-i] = value
+	e.waiters.PutBack(popped, func(ctx context.Context, values []any) (count int, err error) {
+		if err := e.list.Prepare(ctx); err != nil {
+			return 0, err
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), session.ResolveFor)
-		err := e.list.Prepare(ctx)
-		var count int
-		if err == nil {
-			_, count, err = e.pushPart(ctx, back, true)
-		}
-		cancel()
-		switch {
-		case script.IsDone(err) || errors.Is(err, session.ErrOutcomeUnknown):
-			popped, attempt = popped[:len(popped)-count], 0
-			continue
-		case errors.Is(err, redis.ErrClosed):
-			return
-		}
-		popped = e.waiters.DeliverLate(popped)
-		time.Sleep(min(script.Backoff(0)<<min(attempt, 16), maxPutBackPause))
-	}
+		_, count, err = e.pushPart(ctx, values, true)
+		return count, err
+	})
 }
 
 // PutBack puts elements back at an end, see putBack.
@@ -206,34 +178,22 @@ func (l *List) PutBack(side layout.End, popped []string) { l.at(side).putBack(po
 
 // block sends a pop after a BLPOP on the bells of the lists and on the release key.
 func block(s *session.Session, pop session.Operation, lists []*List, release string, slice time.Duration) (session.Outcome, error) {
-	command := make([]any, 0, 3+len(lists))
-	command = append(command, "blpop")
+	keys := make([]any, 0, len(lists)+1)
 	for _, l := range lists {
-		command = append(command, l.keys.Bell)
+		keys = append(keys, l.keys.Bell)
 	}
-	command = append(command, release, strconv.FormatFloat(slice.Seconds(), 'f', 3, 64))
-	return s.Block(context.Background(), command, pop)
+	return blocking.Block(s, pop, slice, append(keys, release)...)
 }
 
 func (l *List) releaseKey() string { return l.keys.Release(uuid.NewString()) }
 
-// release ends a blocked BLPOP from another connection. If it fails, the BLPOP ends at its timeout.
-func (l *List) release(key string) {
-	_, _ = l.sessions.Read(releaseScript, []any{key}, releaseLife.Milliseconds()).Run(context.Background())
-}
+func (l *List) release(key string) { blocking.Release(l.sessions, key) }
 
-// slice returns how long a BLPOP on a bell may last: until the deadline, if there is one, and well within the client's
-// ReadTimeout.
+// slice returns how long a BLPOP on a bell may last.
 func (l *List) slice(deadline time.Time) time.Duration {
-	slice := l.MaxSlice
+	longest := l.MaxSlice
 	if time.Since(time.Unix(0, l.sawNewcomers.Load())) < newcomersFor { // nobody rings for them
-		slice = min(slice, newcomersSlice)
+		longest = min(longest, newcomersSlice)
 	}
-	if timeout := script.ReadTimeout(l.Client()) - l.runner.ReplicaTimeout; timeout > 0 {
-		slice = min(slice, timeout/2)
-	}
-	if !deadline.IsZero() {
-		slice = min(slice, time.Until(deadline))
-	}
-	return max(slice, time.Millisecond) // BLPOP takes 0 for ever
+	return blocking.Slice(l.runner, longest, deadline)
 }

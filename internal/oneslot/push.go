@@ -53,17 +53,9 @@ func (e *end) pushPart(ctx context.Context, values []any, putsBack bool) (length
 	return length, count, err
 }
 
-// nextPart returns how many of the values go into the next part, and their bytes: as many as the limits allow, and at least
-// one.
+// nextPart returns how many of the values go into the next part, and their bytes.
 func nextPart(values []any) (count, bytes int) {
-	for i, v := range values {
-		more := value.Size(v)
-		if i == maxPushValues || i > 0 && bytes+more > maxPushBytes {
-			return i, bytes
-		}
-		bytes += more
-	}
-	return len(values), bytes
+	return value.Part(values, maxPushValues, maxPushBytes)
 }
 
 // Pushes returns how pushes at an end are combined.

@@ -76,7 +76,7 @@ type end struct {
 
 // New opens a list. It sends nothing.
 func New(config Config) *List {
-	l := &List{config: config, runner: config.Runner, declared: []any{config.Meta}, moving: make(chan struct{}, 1), MaxSlice: maxSlice}
+	l := &List{config: config, runner: config.Runner, declared: []any{config.Meta}, moving: make(chan struct{}, 1), MaxSlice: blocking.MaxSlice}
 	l.sessions = &session.Pool{Runner: l.runner, Apart: true, Disabled: config.WithoutDedup, Life: config.RecordLife}
 	for side := range l.ends {
 		e := &l.ends[side]

@@ -17,19 +17,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/session"
 )
 
-const (
-	// maxSlice limits how long one BLPOP on the bell lasts, and so how long a wake-up that a crashed client received can go unnoticed.
-	maxSlice = 2 * time.Second
-	// maxPutBackPause is the longest pause between two attempts to put elements back.
-	maxPutBackPause = time.Second
-	// releaseLife is the TTL of the key that releases a blocked consumer.
-	releaseLife = 10 * time.Second
-)
-
-var (
-	popScript     = script.Load("spread_pop")
-	releaseScript = script.Load("release")
-)
+var popScript = script.Load("spread_pop")
 
 // What a pop is told that is over. Anything else says where it goes on.
 const (
@@ -207,9 +195,7 @@ func (e *end) Reclaim(reply any) {
 }
 
 func (e *end) Block(s *session.Session, pop session.Operation, release string, slice time.Duration) (session.Outcome, error) {
-	bell := strings.TrimSuffix(pop.Key(), "meta") + "bell"
-	command := []any{"blpop", bell, release, strconv.FormatFloat(slice.Seconds(), 'f', 3, 64)}
-	return s.Block(context.Background(), command, pop)
+	return blocking.Block(s, pop, slice, strings.TrimSuffix(pop.Key(), "meta")+"bell", release)
 }
 
 // ReleaseKey returns a key beside the bell.
@@ -218,43 +204,16 @@ func (e *end) ReleaseKey() string {
 	return e.list.part(p, p.ids[e.side]).release(uuid.NewString())
 }
 
-// Release ends a blocked BLPOP from another connection. If it fails, the BLPOP ends at its timeout.
-func (e *end) Release(key string) {
-	_, _ = e.list.sessions.Read(releaseScript, []any{key}, releaseLife.Milliseconds()).Run(context.Background())
-}
+func (e *end) Release(key string) { blocking.Release(e.list.sessions, key) }
 
-// Slice returns how long a BLPOP on the bell may last: until the deadline, if there is one, and well within the client's ReadTimeout.
 func (e *end) Slice(deadline time.Time) time.Duration {
-	l := e.list
-	slice := l.MaxSlice
-	if timeout := script.ReadTimeout(l.Client()) - l.runner.ReplicaTimeout; timeout > 0 {
-		slice = min(slice, timeout/2)
-	}
-	if !deadline.IsZero() {
-		slice = min(slice, time.Until(deadline))
-	}
-	return max(slice, time.Millisecond) // BLPOP takes 0 for ever
+	return blocking.Slice(e.list.runner, e.list.MaxSlice, deadline)
 }
 
-// putBack returns popped elements that no caller takes to the end they came from, the one popped last first, in atomic parts. It is as
-// that of a list in one slot.
+// putBack returns popped elements that no caller takes to the end they came from.
 func (e *end) putBack(popped []string) {
-	for attempt := 0; len(popped) > 0; attempt++ {
-		back := make([]any, len(popped))
-		for i, v := range popped {
-			back[len(popped)-1-i] = v
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), session.ResolveFor)
-		_, count, err := e.pushPart(ctx, back)
-		cancel()
-		switch {
-		case script.IsDone(err) || errors.Is(err, session.ErrOutcomeUnknown):
-			popped, attempt = popped[:len(popped)-count], 0
-			continue
-		case errors.Is(err, redis.ErrClosed):
-			return
-		}
-		popped = e.waiters.DeliverLate(popped)
-		time.Sleep(min(script.Backoff(0)<<min(attempt, 16), maxPutBackPause))
-	}
+	e.waiters.PutBack(popped, func(ctx context.Context, values []any) (count int, err error) {
+		_, count, err = e.pushPart(ctx, values)
+		return count, err
+	})
 }

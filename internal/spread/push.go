@@ -50,7 +50,7 @@ func (e *end) pushPart(ctx context.Context, values []any) (length int64, count i
 			return 0, 0, ErrOneSlot // a push makes such a list
 		}
 		r := batch.NewRequest()
-		count, r.Bytes = nextPart(values, int(maxPushFull*p.capacity))
+		count, r.Bytes = value.Part(values, int(maxPushFull*p.capacity), maxPushBytes)
 		r.Values, r.Count = values[:count], count
 		if err = e.pusher.Do(ctx, r); !script.IsDone(err) {
 			return 0, count, err
@@ -68,17 +68,6 @@ func (e *end) pushPart(ctx context.Context, values []any) (length int64, count i
 			return 0, count, err
 		}
 	}
-}
-
-func nextPart(values []any, most int) (count, bytes int) {
-	for i, v := range values {
-		more := value.Size(v)
-		if i == most || i > 0 && bytes+more > maxPushBytes {
-			return i, bytes
-		}
-		bytes += more
-	}
-	return len(values), bytes
 }
 
 func (e *end) joinPushes(requests []*batch.Request) session.Operation {

@@ -145,3 +145,15 @@ func Text(v any) string {
 	}
 	return fmt.Sprint(encoded)
 }
+
+// Part returns how many of the values go into one operation, and their bytes: as many as the limits allow, and at least one.
+func Part(values []any, maxValues, maxBytes int) (count, bytes int) {
+	for i, v := range values {
+		more := Size(v)
+		if i == maxValues || i > 0 && bytes+more > maxBytes {
+			return i, bytes
+		}
+		bytes += more
+	}
+	return len(values), bytes
+}

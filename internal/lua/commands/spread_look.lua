@@ -12,30 +12,17 @@
 --
 -- Safe because it changes nothing.
 
-local id = tonumber(ARGV[6])
-local field = string.format('%s.%.0f', GENERATION, id)
-local state = redis.call('HGET', META, field)
-if not state then
-  if redis.call('EXISTS', META) == 0 and is_away(PREFIX .. field) then
-    return redis.error_reply('TRYAGAIN shard ' .. ARGV[6] .. ' is moving to another node')
-  end
-  return false
-end
-local shard = read_shard(state)
+local shard, problem = find_shard(ARGV[6])
 if not shard then
-  return redis.error_reply('BROKENLIST shard ' .. ARGV[6] .. ' has no state')
-end
-shard.size = redis.call('LLEN', PREFIX .. field)
-if shard.size == 0 and is_away(PREFIX .. field) then
-  return redis.error_reply('TRYAGAIN shard ' .. ARGV[6] .. ' is moving to another node')
+  return problem
 end
 local left, right = border(shard, 1), border(shard, 2)
 local elements
 if ARGV[7] == 'ALL' then
-  elements = shard.open[1] and shard.open[2] and redis.call('LRANGE', PREFIX .. field, ARGV[8], ARGV[9]) or {}
+  elements = shard.open[1] and shard.open[2] and redis.call('LRANGE', shard.key, ARGV[8], ARGV[9]) or {}
 else
   local base = ARGV[7] == 'L' and 0 or ARGV[7] == 'R' and shard.size or -left
   local from, to = math.max(0, base + tonumber(ARGV[8])), math.min(shard.size - 1, base + tonumber(ARGV[9]))
-  elements = from <= to and redis.call('LRANGE', PREFIX .. field, from, to) or {}
+  elements = from <= to and redis.call('LRANGE', shard.key, from, to) or {}
 end
 return { left, right, shard.open[1] and 1 or 0, shard.open[2] and 1 or 0, elements }

@@ -11,21 +11,12 @@
 --
 -- Safe because it changes nothing.
 
-local field = GENERATION .. '.' .. ARGV[6]
-local state = redis.call('HGET', META, field)
-if not state then
-  if redis.call('EXISTS', META) == 0 and is_away(PREFIX .. field) then
-    return redis.error_reply('TRYAGAIN shard ' .. ARGV[6] .. ' is moving to another node')
-  end
-  return false
-end
-local shard = read_shard(state)
-shard.size = redis.call('LLEN', PREFIX .. field)
-if shard.size == 0 and is_away(PREFIX .. field) then
-  return redis.error_reply('TRYAGAIN shard ' .. ARGV[6] .. ' is moving to another node')
+local shard, problem = find_shard(ARGV[6])
+if not shard then
+  return problem
 end
 local left, right = border(shard, 1), border(shard, 2)
-local found = redis.call('LPOS', PREFIX .. field, ARGV[7], 'RANK', ARGV[9], 'COUNT', 0, 'MAXLEN', ARGV[8])
+local found = redis.call('LPOS', shard.key, ARGV[7], 'RANK', ARGV[9], 'COUNT', 0, 'MAXLEN', ARGV[8])
 for i, at in ipairs(found) do
   found[i] = left + at
 end

@@ -14,18 +14,12 @@ local done, failure = replay()
 if done or failure then
   return tonumber(done) or failure
 end
-local field = GENERATION .. '.' .. ARGV[6]
-local state = redis.call('HGET', META, field)
-local shard = state and read_shard(state)
-if not shard and redis.call('EXISTS', META) == 0 and is_away(PREFIX .. field) then
-  return redis.error_reply('TRYAGAIN shard ' .. ARGV[6] .. ' is moving to another node')
+local shard, problem = find_shard(ARGV[6])
+if problem then
+  return problem
 end
 local at
 if shard then
-  shard.size = redis.call('LLEN', PREFIX .. field)
-  if shard.size == 0 and is_away(PREFIX .. field) then
-    return redis.error_reply('TRYAGAIN shard ' .. ARGV[6] .. ' is moving to another node')
-  end
   at = tonumber(ARGV[7])
   if ARGV[9] ~= '1' then
     at = at - border(shard, 1)
@@ -40,6 +34,6 @@ if not at or at < 0 or at >= shard.size then
   save_result(0)
   return 0
 end
-redis.call('LSET', PREFIX .. field, string.format('%.0f', at), ARGV[8])
+redis.call('LSET', shard.key, string.format('%.0f', at), ARGV[8])
 save_result(1)
 return 1

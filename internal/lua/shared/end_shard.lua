@@ -34,13 +34,42 @@ end
 local SHARD = GENERATION .. '.' .. IDS[SIDE] -- the field of its state
 local ELEMENTS = PREFIX .. SHARD
 
--- read_shard returns the state that a field holds, or nil if it is broken.
-local function read_shard(text)
+-- parse_shard returns the state that a field holds, or nil if it is broken.
+local function parse_shard(text)
   local left, right, armed, side, left_epoch, right_epoch, position = string.match(text, STATE_FORM)
   return left and {
     open = { left == '1', right == '1' }, armed = armed == '1', at = side == 'L' and 1 or 2,
     epoch = { tonumber(left_epoch), tonumber(right_epoch) }, position = tonumber(position),
   }
+end
+
+-- moving_shard returns the error for a shard that may be on another node.
+local function moving_shard(id)
+  return redis.error_reply('TRYAGAIN shard ' .. id .. ' is moving to another node')
+end
+
+-- read_shard returns the shard that has this state, with its size; or nil and the error to reply with.
+local function read_shard(id, state)
+  local shard = parse_shard(state)
+  if not shard then
+    return nil, redis.error_reply('BROKENLIST shard ' .. id .. ' has no state')
+  end
+  shard.key = PREFIX .. GENERATION .. '.' .. id
+  shard.size = redis.call('LLEN', shard.key)
+  if shard.size == 0 and is_away(shard.key) then
+    return nil, moving_shard(id)
+  end
+  return shard
+end
+
+-- find_shard returns any shard; or nil if there is none; or nil and the error to reply with.
+local function find_shard(id)
+  local state = redis.call('HGET', META, GENERATION .. '.' .. id)
+  if state then
+    return read_shard(id, state)
+  elseif redis.call('EXISTS', META) == 0 and is_away(PREFIX .. GENERATION .. '.' .. id) then
+    return nil, moving_shard(id)
+  end
 end
 
 -- border returns the position of the border at a side.
@@ -74,19 +103,15 @@ end
 local function open_shard(closing)
   local fields = redis.call('HMGET', META, 'mark', SHARD)
   local mark = tonumber(fields[1]) or 0
-  local shard
+  local shard, problem
   if not fields[1] and not fields[2] and is_away(ELEMENTS) then
-    return nil, redis.error_reply('TRYAGAIN the end of the list is moving to another node')
+    return nil, moving_shard(IDS[SIDE])
   end
   local alone = IDS[1] == IDS[2]
   if fields[2] then
-    shard = read_shard(fields[2])
+    shard, problem = read_shard(IDS[SIDE], fields[2])
     if not shard then
-      return nil, redis.error_reply('BROKENLIST shard ' .. IDS[SIDE] .. ' has no state')
-    end
-    shard.size = redis.call('LLEN', ELEMENTS)
-    if shard.size == 0 and is_away(ELEMENTS) then
-      return nil, redis.error_reply('TRYAGAIN shard ' .. IDS[SIDE] .. ' is moving to another node')
+      return nil, problem
     end
   elseif EPOCHS[SIDE] <= mark then
     return nil, 'GONE'
