@@ -33,11 +33,14 @@ func TestErrorsChangeNothingWhileASlotMoves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			popsOne := name == "blpop" || name == "brpop"
 			// The order in which keys move is the server's; other names and contents give other orders.
-			for _, setup := range []string{"armed", "short", "long", "swept", "expiring"} {
+			for _, setup := range []string{"armed", "one", "short", "long", "swept", "expiring"} {
 				list := newList(t, rdb, WithCapacity(2))
 				switch setup {
 				case "armed":
 					arm(t, list)
+				case "one":
+					_, err := list.RPush(t.Context(), 100)
+					require.NoError(t, err)
 				case "short":
 					_, err := list.RPush(t.Context(), numbers(100, 103)...)
 					require.NoError(t, err)

@@ -2,8 +2,11 @@ package shardedlist
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -195,6 +198,111 @@ func TestSpreadListWhileSlotsMove(t *testing.T) {
 	cancel()
 	mover.Wait()
 	traffic.assertOnceInOrder(t)
+}
+
+// While the slot of a part moves, its keys are on two nodes. After each key that moved, every operation is tried: whether it succeeds or
+// fails, the elements are what it says.
+func TestErrorsChangeNothingWhileAPartMoves(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	rdb := server.Client(t, func(o *redis.UniversalOptions) { o.MaxRedirects = 1 })
+	setups := map[string]func(list *ShardedList) error{
+		"one":       func(list *ShardedList) error { _, err := list.RPush(t.Context(), 100); return err },
+		"two parts": func(list *ShardedList) error { _, err := list.RPush(t.Context(), numbers(100, 103)...); return err },
+		"left behind": func(list *ShardedList) error {
+			_, err := list.RPush(t.Context(), numbers(100, 109)...)
+			for range 7 {
+				if err == nil {
+					_, err = list.LPop(t.Context())
+				}
+			}
+			return err
+		},
+	}
+	push := func(do func(*ShardedList, context.Context, ...any) (int64, error), values ...string) func(context.Context, *ShardedList) ([]string, error) {
+		return func(ctx context.Context, list *ShardedList) ([]string, error) {
+			all := make([]any, len(values))
+			for i, value := range values {
+				all[i] = value
+			}
+			if _, err := do(list, ctx, all...); err != nil {
+				return nil, err
+			}
+			return values, nil
+		}
+	}
+	operations := map[string]struct {
+		push, pop func(ctx context.Context, list *ShardedList) ([]string, error)
+	}{
+		"lpush":      {push: push((*ShardedList).LPush, "a")},
+		"rpush":      {push: push((*ShardedList).RPush, "a")},
+		"lpush many": {push: push((*ShardedList).LPush, "a", "b", "c")},
+		"lpop":       {pop: func(ctx context.Context, list *ShardedList) ([]string, error) { return single(list.LPop(ctx)) }},
+		"rpop":       {pop: func(ctx context.Context, list *ShardedList) ([]string, error) { return single(list.RPop(ctx)) }},
+		"lpop two":   {pop: func(ctx context.Context, list *ShardedList) ([]string, error) { return list.LPopCount(ctx, 2) }},
+		"lpop all":   {pop: func(ctx context.Context, list *ShardedList) ([]string, error) { return list.LPopCount(ctx, 9) }},
+		"rpop all":   {pop: func(ctx context.Context, list *ShardedList) ([]string, error) { return list.RPopCount(ctx, 9) }},
+		"blpop": {pop: func(ctx context.Context, list *ShardedList) ([]string, error) {
+			return single(list.BLPop(ctx, 5*time.Millisecond))
+		}},
+	}
+	var succeeded, failed int
+	for name, operation := range operations {
+		for setup, prepare := range setups {
+			for part := range 2 {
+				list := newList(t, rdb, WithParts(2), WithCapacity(2))
+				require.NoError(t, prepare(list))
+				slot := script.Slot(spread.PartOf(list.Name(), part, 2).Meta)
+				home, err := server.SlotOwner(t.Context(), slot)
+				require.NoError(t, err)
+				require.NoError(t, server.MoveSlot(t.Context(), slot, (home+1)%3, func(moved int) {
+					expected := elementsOnNodes(t, list)
+					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Millisecond)
+					defer cancel()
+					do := operation.push
+					if do == nil {
+						do = operation.pop
+					}
+					values, err := do(ctx, list)
+					switch {
+					case name == "blpop" && errors.Is(err, context.DeadlineExceeded):
+						return // it may have popped an element too late, which is put back when the slot has moved
+					case ignoreNil(err) != nil:
+						failed++
+					default:
+						succeeded++
+					}
+					for _, value := range values {
+						if i := slices.Index(expected, value); operation.pop != nil && assert.GreaterOrEqual(t, i, 0, value) {
+							expected = slices.Delete(expected, i, i+1)
+						} else if operation.push != nil {
+							expected = append(expected, value)
+						}
+					}
+					assert.ElementsMatch(t, expected, elementsOnNodes(t, list), "%s %s after %d keys of part %d: %v", name, setup, moved, part, err)
+				}))
+			}
+		}
+	}
+	t.Logf("%d operations succeeded, %d failed", succeeded, failed)
+	assert.Positive(t, succeeded)
+	assert.Positive(t, failed)
+}
+
+// elementsOnNodes returns the elements in all shards of a spread list, in any order, wherever they are.
+func elementsOnNodes(t *testing.T, list *ShardedList) (elements []string) {
+	t.Helper()
+	shard := regexp.MustCompile(`part\.\d+\.-?\d+$`)
+	for _, node := range nodesOf(t, list) {
+		for _, key := range node.Keys(t.Context(), "{"+list.Name()+"/*").Val() {
+			if shard.MatchString(key) {
+				values, err := asking(t, node, "lrange", key, 0, -1).StringSlice()
+				require.NoError(t, err)
+				elements = append(elements, values...)
+			}
+		}
+	}
+	return elements
 }
 
 // What is pushed while a list is deleted again and again is in the list, or is deleted with it, and nothing is left.

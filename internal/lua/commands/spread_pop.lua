@@ -73,8 +73,8 @@ if released then
 end
 local popped = took > 0 and { redis.call(SIDE == 1 and 'LPOP' or 'RPOP', ELEMENTS, took) } or {}
 if retires then
-  redis.call('HDEL', META, SHARD)
   redis.call('HSET', META, 'mark', string.format('%.0f', math.max(shard.mark, shard.epoch[1], shard.epoch[2])))
+  redis.call('HDEL', META, SHARD) -- not before: a part that is gone for a moment cannot be made again while its slot moves
   expire_part()
 elseif shard then
   if arms then
