@@ -20,8 +20,8 @@ type Faults struct {
 	CutReply    float64 // drop the reply and close the connection: the server has acted
 	CutInReply  float64 // pass the first half of the reply and close
 	CutRequest  float64 // drop the request and close
-	DropReply   float64 // drop the reply and keep the connection: the client waits in vain
-	DropRequest float64 // drop the request and keep the connection: with DropReply, a partition
+	DropReply   float64 // drop the reply, and those that follow it, and keep the connection: the client waits in vain
+	DropRequest float64 // drop the request, and those that follow it, and keep the connection: with DropReply, a partition
 	LateRequest float64 // deliver the request after Delay, when the client no longer waits
 	Delay       time.Duration
 }
@@ -209,16 +209,17 @@ func (p *Proxy) serve(client net.Conn, addr string, requests, replies *rand.Rand
 	p.forget(client, server)
 }
 
-// pass copies from one side to the other until a fault strikes or either side closes.
+// pass copies from one side to the other until a fault strikes or either side closes. What follows a piece that was dropped is dropped,
+// too: no connection has a gap, in which one reply could be taken for another.
 func (p *Proxy) pass(from, to net.Conn, fault func(piece []byte) (stop bool), drop func() bool) {
 	buffer := make([]byte, 64<<10)
-	for {
+	for dropped := false; ; {
 		n, err := from.Read(buffer)
 		if n > 0 {
 			if fault(buffer[:n]) {
 				return
 			}
-			if drop() {
+			if dropped = dropped || drop(); dropped {
 				continue
 			}
 			if _, err := to.Write(buffer[:n]); err != nil {
