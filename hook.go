@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardedlist/shardedlist/internal/hook"
 	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/script"
 )
 
 // NewHook returns a go-redis hook that makes the list commands of rdb work on sharded lists, for each key that matches:
@@ -53,7 +54,7 @@ func NewHook(rdb redis.UniversalClient, match func(key string) bool, opts ...Opt
 	case isFullDuplex(rdb):
 		open = failing(hook.ErrFullDuplex)
 	}
-	h := hook.New(match, open)
+	h := hook.New(match, open, script.Retries(rdb))
 	addToNodes(rdb, h)
 	return h
 }

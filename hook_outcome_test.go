@@ -134,6 +134,41 @@ func TestAPipelineKeepsItsOrder(t *testing.T) {
 	})
 }
 
+// The server refuses a push and accepts the next one of the pipeline, and all replies are lost. The first one is not pushed behind the
+// second, neither by go-redis nor by the hook. A plain command between them is repeated.
+func TestAPipelineWhoseRepliesAreLostKeepsItsOrder(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server, proxy := redistest.Start(t, kind), redistest.NewProxy(t)
+			direct, rdb := server.Client(t), server.Client(t, through(proxy))
+			rdb.AddHook(NewHook(rdb, Match("queue*")))
+			require.NoError(t, rdb.RPush(t.Context(), "queue", "0").Err())
+			require.NoError(t, direct.ConfigSet(t.Context(), "maxmemory", "1").Err())
+			pipe := rdb.Pipeline()
+			first := pipe.RPush(t.Context(), "queue", "1")
+			plain := pipe.ConfigSet(t.Context(), "maxmemory", "0")
+			second := pipe.RPush(t.Context(), "queue", "2")
+			proxy.Set(redistest.Faults{CutReply: 1})
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_, _ = pipe.Exec(t.Context())
+			}()
+			require.Eventually(t, func() bool { return proxy.Strikes() > 0 }, 10*time.Second, time.Millisecond)
+			proxy.Set(redistest.Faults{})
+			<-ended
+			assert.Error(t, first.Err())
+			assert.NotErrorIs(t, first.Err(), ErrOutcomeUnknown)
+			require.NoError(t, plain.Err())
+			require.NoError(t, second.Err())
+			assert.EqualValues(t, 2, second.Val())
+			assert.Equal(t, []string{"0", "2"}, content(t, openList(t, direct, "queue")))
+		})
+	}
+}
+
 // The server forgets its scripts in the middle of a pipeline. A command is repeated, but not behind later ones of its list: it fails
 // with an error that says so, and has changed nothing.
 func TestScriptsAreFlushedInsideAPipeline(t *testing.T) {

@@ -22,8 +22,9 @@ var ErrUnsupported = errors.New("not supported on a sharded list")
 
 // Hook is a redis.Hook.
 type Hook struct {
-	match func(key string) bool
-	open  func(key string) (layout.List, error)
+	match   func(key string) bool
+	open    func(key string) (layout.List, error)
+	retries bool
 
 	stuck stuckSlots
 
@@ -31,9 +32,10 @@ type Hook struct {
 	recent, past map[string]layout.List // by key
 }
 
-// New returns a hook for the keys that match. open returns the list that stands in for such a key.
-func New(match func(key string) bool, open func(key string) (layout.List, error)) *Hook {
-	return &Hook{match: match, open: open}
+// New returns a hook for the keys that match. open returns the list that stands in for such a key. retries tells whether the client repeats
+// commands whose connection has failed.
+func New(match func(key string) bool, open func(key string) (layout.List, error), retries bool) *Hook {
+	return &Hook{match: match, open: open, retries: retries}
 }
 
 // maxRecent limits the number of lists that a hook keeps, to twice as many: the number of names may be unlimited.

@@ -42,7 +42,7 @@ func TestKeysAreWhereTheServerSeesThem(t *testing.T) {
 					require.Regexp(t, "has no key arguments|Invalid command specified", err.Error(), line) // Redis 7.0 has no CLIENT SETINFO
 				}
 				var keys []string
-				h := New(func(key string) bool { keys = append(keys, key); return true }, nil)
+				h := New(func(key string) bool { keys = append(keys, key); return true }, nil, true)
 				c := h.recognize(redis.NewCmd(t.Context(), args...))
 				assert.ElementsMatch(t, want, keys, line)
 				assert.Equal(t, len(want) > 0, c != nil, line)

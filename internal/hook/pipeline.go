@@ -144,6 +144,7 @@ type pipeline struct {
 	start     time.Time
 	guard     *script.Command // of the last attempt, see slotGuard
 	slotMoves bool            // the guard has refused the last attempt
+	once      bool            // go-redis must not repeat it
 	recorded  bool            // there are dedup records
 	calls     map[redis.Cmder]*invocation
 }
@@ -157,6 +158,7 @@ type part struct {
 	sent        []*script.Command // a script for each step
 	results     []session.Result  // the replies of the steps
 	plain       *script.Command
+	others      []redis.Cmder // what is sent behind the scripts
 }
 
 // aborted returns the error for the other commands of a transaction that was aborted because of one command.
@@ -237,11 +239,13 @@ func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) err
 	known := make(map[scriptAt]bool)
 	for _, part := range p.parts {
 		if part.translation == nil {
-			wire = append(wire, part.cmds[0])
-			continue
+			part.others = part.cmds
+		} else {
+			wire = part.prepare(ctx, wire, known, p.atomic || len(p.parts) > 1)
 		}
-		wire = part.prepare(ctx, wire, known, p.atomic || len(p.parts) > 1)
+		wire = append(wire, part.others...)
 	}
+	p.keepOrder()
 	if guard := p.memoryGuard(ctx); guard != nil {
 		wire = slices.Insert(wire, 1, redis.Cmder(guard))
 	}
@@ -263,7 +267,7 @@ func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) err
 	if p.atomic {
 		p.endTransaction(ctx, until, wire, err)
 	} else {
-		p.endPipeline(ctx, until)
+		p.endPipeline(ctx, until, next)
 	}
 	for _, part := range p.parts {
 		switch {
@@ -366,36 +370,106 @@ func (p *pipeline) reset() {
 	}
 }
 
-// endPipeline learns what became of each operation. One that failed is repeated, unless an operation behind it on the same list was
-// applied: to repeat it would change their order.
-func (p *pipeline) endPipeline(ctx context.Context, until time.Time) {
-	applied := map[any]bool{} // the lists of operations that were applied, by their keys
-	repeat := map[*part][]bool{}
-	for _, part := range slices.Backward(p.parts) {
-		repeat[part] = make([]bool, len(part.sent))
-		for i, cmd := range slices.Backward(part.sent) {
-			keys := part.pending[i].Keys()
-			repeat[part][i] = !slices.ContainsFunc(keys, func(key any) bool { return applied[key] })
-			if err := cmd.Err(); part.pending[i].Writes() && (err == nil || err == redis.Nil) {
-				for _, key := range keys {
-					applied[key] = true
+// keepOrder keeps go-redis from repeating a pipeline in which several operations change one list. If the server has refused the first of
+// them and done the second, and their replies were lost, the first would be done behind the second.
+func (p *pipeline) keepOrder() {
+	changed := map[any]bool{}
+	p.once = false
+	for _, part := range p.parts {
+		for i := range part.sent {
+			if !p.atomic && part.pending[i].Recorded() {
+				for _, key := range part.pending[i].Keys() {
+					p.once = p.once || changed[key]
+					changed[key] = true
 				}
 			}
 		}
 	}
+	if p.once {
+		for _, part := range p.parts {
+			for _, cmd := range part.sent {
+				cmd.Once()
+			}
+		}
+	}
+}
+
+// endPipeline learns what became of each operation. One that failed is repeated, unless an operation behind it on the same list was
+// applied, or may be: to repeat it would change their order.
+func (p *pipeline) endPipeline(ctx context.Context, until time.Time, next redis.ProcessPipelineHook) {
+	repeat := p.mayFollow(ctx, until)
 	unknown := map[any]bool{} // the lists of operations that were given up: to repeat those behind would overtake them
+	var others []redis.Cmder
 	for _, part := range p.parts {
 		for i, cmd := range part.sent {
 			reply, err := cmd.Result()
+			if err != nil {
+				others = p.repeatOthers(ctx, next, others)
+			}
 			keys := part.pending[i].Keys()
-			again := repeat[part][i] && !slices.ContainsFunc(keys, func(key any) bool { return unknown[key] })
+			again := repeat[cmd] && !anyOf(keys, unknown)
 			reply, err = part.pending[i].End(ctx, until, reply, err, again)
 			for _, key := range keys {
 				unknown[key] = unknown[key] || errors.Is(err, session.ErrOutcomeUnknown)
 			}
 			part.results = append(part.results, session.Result{Reply: reply, Err: err})
 		}
+		others = append(others, part.others...)
 	}
+	p.repeatOthers(ctx, next, others)
+}
+
+// mayFollow tells which operations may be done now, behind all others of the pipeline: those behind which none has changed the same list.
+// To be sure, it finds out what became of an operation whose reply was lost, if one before it has failed.
+func (p *pipeline) mayFollow(ctx context.Context, until time.Time) map[*script.Command]bool {
+	failed := map[any]*script.Command{} // by list, the first operation that did
+	for _, part := range p.parts {
+		for i, cmd := range part.sent {
+			for _, key := range part.pending[i].Keys() {
+				if part.pending[i].Writes() && failed[key] == nil && part.pending[i].Failed(cmd.Err()) {
+					failed[key] = cmd
+				}
+			}
+		}
+	}
+	applied := map[any]bool{} // the lists of operations that were
+	changed := map[any]bool{} // those, and the lists of operations that were settled
+	may := map[*script.Command]bool{}
+	for _, part := range slices.Backward(p.parts) {
+		for i, cmd := range slices.Backward(part.sent) {
+			op, err := &part.pending[i], cmd.Err()
+			keys := op.Keys()
+			if !op.Writes() { // go-redis would read again what later operations have left, too
+				may[cmd] = !anyOf(keys, applied)
+				continue
+			}
+			may[cmd] = !anyOf(keys, changed)
+			done := err == nil || err == redis.Nil
+			behind := slices.ContainsFunc(keys, func(key any) bool { return failed[key] != nil && failed[key] != cmd })
+			changes := done || behind && op.Failed(err) && op.Settle(ctx, until, err)
+			for _, key := range keys {
+				applied[key], changed[key] = applied[key] || done, changed[key] || changes
+			}
+		}
+	}
+	return may
+}
+
+// anyOf reports whether one of the keys is in the set.
+func anyOf(keys []any, set map[any]bool) bool {
+	return slices.ContainsFunc(keys, func(key any) bool { return set[key] })
+}
+
+// repeatOthers sends the commands again that are not the library's and whose replies were lost, where go-redis would have done so.
+func (p *pipeline) repeatOthers(ctx context.Context, next redis.ProcessPipelineHook, cmds []redis.Cmder) []redis.Cmder {
+	lost := slices.DeleteFunc(cmds, func(cmd redis.Cmder) bool { return cmd.Err() == nil || script.IsReply(cmd.Err()) })
+	if p.once && len(lost) > 0 && ctx.Err() == nil && p.hook.retries {
+		for _, cmd := range lost {
+			cmd.SetErr(nil)
+		}
+		_ = next(ctx, lost) // each command has its own error
+	}
+	return nil
 }
 
 // endTransaction learns what became of the operations as a whole. Of the other commands there are no records: if EXEC's reply was lost,
@@ -465,7 +539,7 @@ type scriptAt struct {
 	place  string
 }
 
-// prepare appends what is sent for the part. A script is sent in full the first time: if the server did not have it, the
+// prepare appends the scripts that are sent for the part. A script is sent in full the first time: if the server did not have it, the
 // commands after it would run all the same.
 func (p *part) prepare(ctx context.Context, wire []redis.Cmder, known map[scriptAt]bool, together bool) []redis.Cmder {
 	steps := p.translation.steps
@@ -487,12 +561,13 @@ func (p *part) prepare(ctx context.Context, wire []redis.Cmder, known map[script
 		p.pending, p.sent = append(p.pending, pending), append(p.sent, cmd)
 		wire = append(wire, cmd)
 	}
+	p.others = nil
 	if n := p.translation.native; n != nil {
-		wire = append(wire, n.prepare(p.cmds[0], known))
+		p.others = append(p.others, n.prepare(p.cmds[0], known))
 	}
 	if p.translation.plain != nil {
 		p.plain = script.NewCommand(ctx, p.translation.plain...)
-		wire = append(wire, p.plain)
+		p.others = append(p.others, p.plain)
 	}
 	return wire
 }

@@ -46,3 +46,9 @@ func ReadTimeout(rdb redis.UniversalClient) time.Duration {
 	}
 	return time.Second
 }
+
+// Retries reports whether the client repeats commands whose connection has failed.
+func Retries(rdb redis.UniversalClient) bool {
+	client, single := rdb.(*redis.Client)
+	return !single || client != nil && client.Options().MaxRetries > 0
+}

@@ -199,5 +199,8 @@ func newCommand(ctx context.Context, noRetry bool, args []any) *Command {
 	return &Command{*redis.NewCmd(ctx, args...), noRetry}
 }
 
+// Once keeps go-redis from repeating the command, see NewCommandOnce.
+func (c *Command) Once() { c.noRetry = true }
+
 // NoRetry is called by go-redis.
 func (c *Command) NoRetry() bool { return c.noRetry }

@@ -20,6 +20,7 @@ var ErrNotRepeated = errors.New("not repeated, to keep the order of its pipeline
 type Pending struct {
 	op      Operation
 	session *Session // nil for a read
+	settled *Outcome // what Settle has found out
 }
 
 // Prepare gives the operation a session and a number, so that it can be sent. The caller must call End.
@@ -33,7 +34,7 @@ func (o Operation) Prepare() Pending {
 	}
 	s.Begin()
 	s.take(o)
-	return Pending{o, s}
+	return Pending{op: o, session: s}
 }
 
 // AtOnce makes the operation do all of its work, however much that is, rather than ask for a repetition: it is in a transaction, of which
@@ -55,8 +56,30 @@ func (p Pending) OnCluster() bool {
 // Writes reports whether the operation changes a list.
 func (p Pending) Writes() bool { return p.session != nil }
 
+// Recorded reports whether the operation has a dedup record.
+func (p Pending) Recorded() bool { return p.session != nil && p.session.id != "" }
+
 // Keys returns the keys of the operation, the first of which tells its server.
 func (p Pending) Keys() []any { return p.op.call.Keys() }
+
+// Failed reports whether the operation may be repeated after an error: the reply was lost, or the server could not serve it for the moment.
+func (p Pending) Failed(err error) bool {
+	return err != nil && err != redis.Nil && (!script.IsReply(err) || passes(err))
+}
+
+func passes(err error) bool { return script.IsTransient(err) || redis.HasErrorPrefix(err, "NOSCRIPT") }
+
+// Settle finds out what became of an operation that has failed, and makes sure that copies of it have no effect from then on. It reports
+// whether the operation was applied, or may have been.
+func (p *Pending) Settle(ctx context.Context, until time.Time, err error) bool {
+	if !p.Recorded() { // nobody can tell
+		return false
+	}
+	p.session.unknown = true
+	outcome := p.session.resolve(ctx, until, err)
+	p.settled = &outcome
+	return outcome.Status != Refused
+}
 
 // End returns the operation's reply, given what came back for what was sent. go-redis may have repeated the pipeline, so an error
 // may hide that an earlier attempt was applied. With repeat, an operation whose reply was lost, or that the server could not serve for
@@ -66,10 +89,9 @@ func (p Pending) End(ctx context.Context, until time.Time, reply any, err error,
 	if err == redis.Nil {
 		reply, err = nil, nil
 	}
-	passes := script.IsTransient(err) || redis.HasErrorPrefix(err, "NOSCRIPT")
-	again := repeat && err != nil && (passes || !script.IsReply(err))
+	again := repeat && p.Failed(err)
 	notRepeated := err
-	if passes && !repeat {
+	if passes(err) && !repeat {
 		notRepeated = fmt.Errorf("%w: %w", ErrNotRepeated, script.Explain(err))
 	}
 	s := p.session
@@ -80,6 +102,9 @@ func (p Pending) End(ctx context.Context, until time.Time, reply any, err error,
 			return p.op.pool.Runner.Run(ctx, p.op.call)
 		}
 		return reply, notRepeated
+	}
+	if p.settled != nil {
+		return p.endSettled(ctx, until, notRepeated, again)
 	}
 	outcome := s.learn(reply, err)
 	switch {
@@ -97,6 +122,19 @@ func (p Pending) End(ctx context.Context, until time.Time, reply any, err error,
 		outcome.Err = notRepeated
 	}
 	return p.op.pool.Put(s, p.op, outcome)
+}
+
+// endSettled is End for an operation that was settled. Its number is used up.
+func (p Pending) endSettled(ctx context.Context, until time.Time, notRepeated error, again bool) (any, error) {
+	outcome := *p.settled
+	switch {
+	case outcome.Status == Refused && again:
+		p.session.Begin()
+		outcome = p.session.Do(ctx, until, p.op)
+	case outcome.Status == Refused:
+		outcome.Err = notRepeated
+	}
+	return p.op.pool.Put(p.session, p.op, outcome)
 }
 
 // Finish makes the operation's result of its reply, see Operation.Finish.
