@@ -26,7 +26,7 @@ func TestFastPathsDoAsTheirCommands(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			rdb := redistest.Start(t, kind).Client(t)
-			const seeds, steps = 12, 150
+			const seeds, steps = 8, 120
 			behind := 0
 			for seed := range uint64(seeds) {
 				twins := fastTwins{rdb: rdb, rng: rand.New(rand.NewPCG(seed, 0)), seed: seed, hooked: seed%2 == 0}

@@ -21,7 +21,7 @@ import (
 
 // The long form of the fault tests: go test -run TestExactlyOnce -fault.operations 100000 .
 var (
-	faultOperations = flag.Int("fault.operations", 4000, "operations of each fault test")
+	faultOperations = flag.Int("fault.operations", 2000, "operations of each fault test")
 	faultPatience   = flag.Duration("fault.patience", 5*time.Minute, "how long the traffic of a fault test may take, and the fault to strike")
 )
 

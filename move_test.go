@@ -87,7 +87,7 @@ func TestMovesAndPopsAreThoseOfPlainLists(t *testing.T) {
 		for _, capacities := range [][]int{{1}, {2}, {3}, {512}, {1, 3}, {512, 2}} {
 			random := rand.New(rand.NewPCG(uint64(capacities[0]), uint64(len(capacities))))
 			w := newTwins(t, rdb, newLists(t, rdb, 3, capacities...))
-			for step := range 150 {
+			for step := range 80 {
 				i, j := random.IntN(3), random.IntN(3)
 				source, destination := w.lists[i], w.lists[j]
 				from, to := positions[random.IntN(4)], positions[random.IntN(4)]
@@ -789,7 +789,7 @@ func TestMovesAndPopsAreDoneOnceOverABrokenNetwork(t *testing.T) {
 						}
 					}
 					traffic := newTraffic(4)
-					traffic.run(t, min(2000, *faultOperations), strikes(proxy), func(ctx context.Context, value string) error {
+					traffic.run(t, min(1000, *faultOperations), strikes(proxy), func(ctx context.Context, value string) error {
 						_, err := lists[0].RPush(ctx, value)
 						return err
 					}, func(ctx context.Context, i int) ([]string, error) {

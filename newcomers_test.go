@@ -377,7 +377,7 @@ func TestExactOrderBesideOldProducers(t *testing.T) {
 		for range clients {
 			connections = append(connections, server.Client(t))
 		}
-		for seed := range uint64(60) {
+		for seed := range uint64(30) {
 			name := uniqueName(t)
 			var mutex sync.Mutex
 			var operations []porcupine.Operation

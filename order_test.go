@@ -37,7 +37,7 @@ func TestExactOrderUnderConcurrency(t *testing.T) {
 			connections = append(connections, server.Client(t))
 		}
 		explained, made := 0, 0
-		for seed := range uint64(100) {
+		for seed := range uint64(50) {
 			run := func() ([]history.Record, bool) {
 				return hammer(t, connections, newList(t, connections[0]).Name(), seed, WithCapacity(1))
 			}

@@ -34,7 +34,7 @@ func TestRenameAndCopyAreThoseOfPlainLists(t *testing.T) {
 		rdb := server.Client(t)
 		for _, command := range []string{"rename", "renamenx", "copy", "copy replace"} {
 			for _, length := range []int{0, 1, 7, 300} {
-				for _, other := range []int{0, 1, 500} {
+				for _, other := range []int{0, 1, 200} {
 					from, to := pair(t, rdb, length)
 					plain := from.Name()[:strings.Index(from.Name(), "}")+1] + "plain"
 					if length > 0 {

@@ -207,6 +207,9 @@ func TestAWrongTypeIsAnErrorThatChangesNothing(t *testing.T) {
 		for what, key := range foreign {
 			for name, operate := range operations {
 				for _, armed := range []bool{false, true} {
+					if armed && what != "bell" && server.Kind() != redistest.Redis {
+						continue // it takes long
+					}
 					list, err := New(rdb, fmt.Sprintf("%s %s %s %t", uniqueName(t), what, name, armed), WithCapacity(2))
 					require.NoError(t, err)
 					if armed {

@@ -125,7 +125,7 @@ func TestSpreadListInExactOrder(t *testing.T) {
 		for range 5 {
 			connections = append(connections, server.Client(t))
 		}
-		for seed := range uint64(48) {
+		for seed := range uint64(32) {
 			name := newList(t, connections[0]).Name()
 			options := []Option{WithParts([]int{1, 2, 3, 64}[seed%4]), WithCapacity([]int{1, 2, 3, 7}[seed/4%4])}
 			calls, stalled := hammer(t, connections, name, seed, options...)
@@ -362,7 +362,7 @@ func TestSpreadListAsAPlainList(t *testing.T) {
 			plain := "plain-" + first.Name()
 			defer rdb.Del(context.Background(), plain)
 			random := rand.New(rand.NewPCG(seed, 0))
-			for i := range 100 {
+			for i := range 60 {
 				list, n := lists[random.IntN(2)], int64(random.IntN(20)-10)
 				values := numbered(1 + random.IntN(7))
 				if rdb.LLen(ctx, plain).Val() == 0 {
