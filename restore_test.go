@@ -329,6 +329,67 @@ func TestAdoptOfAListEmptiedWhileItIsRestored(t *testing.T) {
 	})
 }
 
+// A list that is restored while shards of an earlier one are still to be swept stays restored once they are.
+func TestARestoredListThatHasSweptStaysRestored(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		list := newList(t, rdb, WithCapacity(1))
+		_, err := list.RPush(ctx, numbers(0, 300)...)
+		require.NoError(t, err)
+		_, err = bare(list.slot().Delete()).Run(ctx) // and no sweep after it
+		require.NoError(t, err)
+		_, err = list.RPush(ctx, "a")
+		require.NoError(t, err)
+		for left := int64(1); left > 0; {
+			_, left, err = list.list.RestoreStep(ctx, true)
+			require.NoError(t, err)
+		}
+		info, err := list.Info(ctx)
+		require.NoError(t, err)
+		require.True(t, info.Restored)
+		require.Positive(t, info.Unswept)
+		for i := range 20 {
+			_, err = list.LPop(ctx) // also of the empty list
+			require.Equal(t, i > 0, err == redis.Nil)
+		}
+		info, err = list.Info(ctx)
+		require.NoError(t, err)
+		assert.Zero(t, info.Unswept)
+		assert.True(t, info.Restored)
+		_, err = list.RPush(ctx, "b")
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, rdb.LLen(ctx, list.Name()).Val(), "it is the plain list")
+	})
+}
+
+// What is pushed onto the shard that is becoming the plain list stays there: to carve it would undo what has been restored.
+func TestPushesDoNotUndoARestore(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		list := newList(t, server.Client(t), WithCapacity(8))
+		_, err := list.RPush(ctx, numbers(0, 3000)...)
+		require.NoError(t, err)
+		_, left, err := list.list.RestoreStep(ctx, true)
+		require.NoError(t, err)
+		require.Positive(t, left)
+		before, err := list.Info(ctx)
+		require.NoError(t, err)
+		require.True(t, before.Restoring)
+		for range 40 {
+			_, err = list.LPush(ctx, "new")
+			require.NoError(t, err)
+			_, err = list.RPush(ctx, "new")
+			require.NoError(t, err)
+		}
+		after, err := list.Info(ctx)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, after.Shards, before.Shards+40/8, "only those of the end that is not becoming longer")
+		require.NoError(t, list.Check(ctx))
+	})
+}
+
 // An error of Adopt ends no Restore.
 func TestAdoptThatFailsLeavesTheListAsItIs(t *testing.T) {
 	t.Parallel()
