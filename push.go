@@ -14,8 +14,9 @@ import (
 // only value is a []string or []any, its elements are pushed. Any bytes are allowed.
 //
 // A push adds all values or none, next to each other, over any number of shards. It is O(values). A push above 262,144 values
-// or 64 MiB is split into atomic parts of at most that size. If a part fails, the parts before it stay applied, and LPush
-// returns the error and the length after the last part that succeeded.
+// or 64 MiB is split into atomic parts of at most that size; in a list that is spread over many slots, one above 4 times the
+// capacity or 1 MiB is. If a part fails, the parts before it stay applied, and LPush returns the error and the length after the
+// last part that succeeded.
 //
 // LPush is applied exactly once. Goroutines that call LPush while one is in flight share the next operation. Before anything is
 // sent, LPush returns ErrNoValues if there is no value, and ErrValue if go-redis cannot encode one. See [ShardedList] for

@@ -3,6 +3,7 @@ package oneslot
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"runtime"
 	"strconv"
 	"sync"
@@ -74,16 +75,23 @@ func (l *List) Prepare(ctx context.Context) error {
 		return nil
 	}
 	answer := make(chan error, 1)
-	go func() { answer <- l.askCapacity(ctx) }()
+	var last atomic.Pointer[error] // why the server could not tell
+	go func() { answer <- l.askCapacity(ctx, &last) }()
+	giveUp := func(err error) error {
+		if reason := last.Load(); reason != nil {
+			return fmt.Errorf("%w: %w", *reason, err)
+		}
+		return err
+	}
 	timer := time.NewTimer(time.Until(script.Deadline(ctx)))
 	defer timer.Stop()
 	select {
 	case err := <-answer:
 		return err
 	case <-ctx.Done():
-		return ctx.Err()
+		return giveUp(ctx.Err())
 	case <-timer.C:
-		return session.ErrNoAnswer
+		return giveUp(session.ErrNoAnswer)
 	}
 }
 
@@ -94,18 +102,21 @@ func (l *List) Capacity(ctx context.Context) (int64, error) {
 }
 
 // askCapacity asks again while the server cannot serve, as script.Runner.Run does.
-func (l *List) askCapacity(ctx context.Context) error {
+func (l *List) askCapacity(ctx context.Context, last *atomic.Pointer[error]) error {
 	until := script.Deadline(ctx)
 	for attempt := 0; l.capacity.known.Load() == nil; attempt++ {
 		config, err := l.Client().ConfigGet(ctx, "list-max-*").Result()
 		switch {
 		case err == nil || script.IsForbidden(err):
 			l.capacity.known.CompareAndSwap(nil, capacityIn(config))
+			return nil
 		case !script.IsReply(err):
 			return err // the next push asks again
 		case !script.IsTransient(err):
 			return nil // a push creates a list of the default capacity, and the next one asks again
-		case time.Until(until) < script.Backoff(attempt) || script.Sleep(ctx, script.Backoff(attempt)) != nil:
+		}
+		last.Store(&err)
+		if time.Until(until) < script.Backoff(attempt) || script.Sleep(ctx, script.Backoff(attempt)) != nil {
 			return err
 		}
 	}
