@@ -19,12 +19,13 @@ import (
 // How clients call.
 const (
 	methods      = "methods"      // of ShardedList
+	spreadLists  = "spread"       // methods of a list that is spread over many slots
 	pipelines    = "pipelines"    // of a client with the hook: each command has its own result
 	transactions = "transactions" // of a client with the hook: all of it is done, or nothing
 	rollout      = "rollout"      // of clients with the hook, and of others without it, which know the plain list only
 )
 
-var allClients = []string{methods, pipelines, transactions, rollout}
+var allClients = []string{methods, pipelines, transactions, rollout, spreadLists}
 
 // lists returns the lists of a queue that is used through the hook. A pipeline uses all of them in any way. A transaction does the same
 // to the first two, so they are equal at all times; the third has the marks of those that took an element.

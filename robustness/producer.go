@@ -75,11 +75,16 @@ func (w *worker) queue(spec queueSpec) {
 
 // clients returns what producers and consumers do.
 func (w *worker) clients(spec queueSpec) (produce, consume func(number int)) {
-	if spec.Clients != methods {
+	var options []shardedlist.Option
+	switch spec.Clients {
+	case methods:
+	case spreadLists:
+		options = append(options, shardedlist.WithParts(parts))
+	default:
 		h := w.hooked(spec)
 		return h.produce, h.consume
 	}
-	pushes, pops := w.list(spec.Push, spec.Capacity), w.list(spec.Pop, spec.Capacity)
+	pushes, pops := w.list(spec.Push, spec.Capacity, options...), w.list(spec.Pop, spec.Capacity, options...)
 	return func(p int) { w.produce(pushes, spec, p) }, func(c int) { w.consume(pops, spec, c) }
 }
 
@@ -154,7 +159,7 @@ func (w *worker) push(producer, first, count int, err error, length int64) []byt
 		if isUnexpected(err) {
 			w.say([]byte("x push: " + err.Error()))
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(3 * time.Millisecond) // or most calls would be those that are refused
 	}
 	return fmt.Appendf(nil, "%c %d %d %d %d %d", what, producer, first, count, now(), length)
 }

@@ -103,6 +103,11 @@ const aboutRollout = `- A *rollout* begins with a plain list of 5,000 elements. 
   nor is the wait for elements of plain pushes measured, since they wake nobody.
 `
 
+// aboutSpread belongs to method if there are results of spread lists.
+const aboutSpread = `- *Spread* are methods of a list that is spread over five parts. No push is larger than what is atomic there. In slot, the slots of the
+  parts and of the pointers move.
+`
+
 // page is the report, for the machine that it was measured on.
 func page(rows []row, command, machine string) []byte {
 	var b strings.Builder
@@ -133,8 +138,10 @@ func page(rows []row, command, machine string) []byte {
 	}
 	b.WriteString(broken)
 	about := ""
-	if slices.ContainsFunc(rows, func(r row) bool { return r.Clients == rollout }) {
-		about = aboutRollout
+	for _, kind := range []struct{ clients, text string }{{rollout, aboutRollout}, {spreadLists, aboutSpread}} {
+		if slices.ContainsFunc(rows, func(r row) bool { return r.Clients == kind.clients }) {
+			about += kind.text
+		}
 	}
 	fmt.Fprintf(&b, method, about, command)
 	for _, r := range rows {

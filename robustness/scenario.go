@@ -13,6 +13,8 @@ import (
 
 	"github.com/shardedlist/shardedlist"
 	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/spread"
 )
 
 const (
@@ -234,6 +236,20 @@ func (sc *scenario) sleepIn(ctx context.Context, d time.Duration) {
 
 func (sc *scenario) slot() int {
 	return int(sc.rdb.ClusterKeySlot(context.Background(), tag).Val())
+}
+
+// parts is the number of parts of a spread list.
+const parts = 5
+
+// slots returns the slots of the queue's list, the first of which is that of its meta.
+func (sc *scenario) slots() []int {
+	slots := []int{sc.slot()}
+	for part := range parts {
+		if sc.clients == spreadLists {
+			slots = append(slots, script.Slot(spread.PartOf(queueName, part, parts).Meta))
+		}
+	}
+	return slots
 }
 
 // launch starts the workers of a phase.

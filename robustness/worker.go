@@ -152,8 +152,8 @@ func (s clientSpec) open() redis.UniversalClient {
 	})
 }
 
-func (w *worker) list(name string, capacity int) deque {
-	options := []shardedlist.Option{shardedlist.WithCapacity(capacity)}
+func (w *worker) list(name string, capacity int, options ...shardedlist.Option) deque {
+	options = append(options, shardedlist.WithCapacity(capacity))
 	if w.spec.Replicas > 0 {
 		options = append(options, shardedlist.WithReplicas(w.spec.Replicas, 50*time.Millisecond))
 	}
