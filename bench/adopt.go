@@ -15,6 +15,7 @@ type adoptResult struct {
 	Elements  int           `json:"elements"`
 	First     time.Duration `json:"first_ns"` // server time of the first command, which renames the plain list
 	Push      time.Duration `json:"push_ns"`  // of a push to a list that exists
+	Begin     time.Duration `json:"begin_ns"` // of a push that begins a shard
 	Adopt     time.Duration `json:"adopt_ns"`
 	Adopting  stalls        `json:"during_adopt"`
 	Restore   time.Duration `json:"restore_ns"`
@@ -64,33 +65,44 @@ func (b *bench) adopt(ctx context.Context) error {
 		return err
 	}
 	tick()
-	push := func() (time.Duration, error) {
+	small, err := shardedlist.New(b.server.control, "small", shardedlist.WithCapacity(1))
+	if err != nil {
+		return err
+	}
+	takes := func(push func() error) (time.Duration, error) {
 		if err := b.server.control.ConfigResetStat(ctx).Err(); err != nil {
 			return 0, err
 		}
-		if err := hooked.RPush(ctx, "old", "x").Err(); err != nil {
+		if err := push(); err != nil {
 			return 0, err
 		}
 		took, _, err := b.server.callTime(ctx, "evalsha")
 		return took, err
 	}
-	var first, next []time.Duration
+	old := func() error { return hooked.RPush(ctx, "old", "x").Err() }
+	begins := func() error { _, err := small.RPush(ctx, "x"); return err }
+	if err := begins(); err != nil {
+		return err
+	}
+	var first, next, begin []time.Duration
 	for i := range takeovers {
 		if i > 0 {
 			if err := b.server.makePlain(ctx, "old"); err != nil {
 				return err
 			}
 		}
-		for _, took := range []*[]time.Duration{&first, &next} {
-			one, err := push()
+		for _, kind := range []struct {
+			push func() error
+			took *[]time.Duration
+		}{{old, &first}, {old, &next}, {begins, &begin}} {
+			took, err := takes(kind.push)
 			if err != nil {
 				return err
 			}
-			*took = append(*took, one)
+			*kind.took = append(*kind.took, took)
 		}
 	}
-	r.First, r.Push = quantile(first, 0.5), quantile(next, 0.5)
-	var err error
+	r.First, r.Push, r.Begin = quantile(first, 0.5), quantile(next, 0.5), quantile(begin, 0.5)
 	if r.Idle, err = stall(func() error { return sleep(ctx, pick(b, 300*time.Millisecond, 3*time.Second)) }, b.server); err != nil {
 		return err
 	}
@@ -143,6 +155,9 @@ has the figures of MIGRATE. Server times are medians of %d, other measurements r
 	t := r.table("", "", "figure")
 	t.row("server time of the first push, which takes the list over", micros(a.First))
 	t.row("server time of the next push", micros(a.Push))
+	if a.Begin > 0 {
+		t.row("server time of a push that begins a shard", micros(a.Begin))
+	}
 	t.row("Adopt, elements/s", perSecond(a.Adopt))
 	t.row("Restore, elements/s", perSecond(a.Restore))
 	t.row("by hand, elements/s", perSecond(a.ByHand))

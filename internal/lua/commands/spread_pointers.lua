@@ -16,9 +16,6 @@ if not p and text then
 elseif not p and redis.call('EXISTS', META) == 1 then
   return redis.error_reply('BADLAYOUT meta is a hash that belongs to no list')
 end
-if not p then
-  redis.call('EXISTS', META, META .. ':never') -- an error if meta may be on another node
-end
 local plain = ARGV[4] ~= '' and string.sub(ARGV[4], 2)
 if plain and not (p and (p.used or p.deleting)) and redis.call('EXISTS', META, plain) > (p and 1 or 0) then
   local size = redis.pcall('LLEN', plain)

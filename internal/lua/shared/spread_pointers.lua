@@ -24,6 +24,9 @@ end
 -- read_pointers returns the pointers, or nil and the field as it is.
 local function read_pointers()
   local text = redis.call('HGET', META, 'layout')
+  if not text then
+    redis.call('EXISTS', META, META .. ':never') -- an error if meta may be on another node
+  end
   local parts, cap, generation, first, last, left, right, left_border, right_border, next_epoch, flags =
     string.match(text or '', FORM)
   if not parts then
