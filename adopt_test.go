@@ -3,7 +3,6 @@ package shardedlist
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -346,51 +345,58 @@ func TestAdoptOverABrokenNetwork(t *testing.T) {
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			ctx, server, name := t.Context(), redistest.Shared(t, kind), uniqueName(t)
+			ctx, server, proxy, name := t.Context(), redistest.Shared(t, kind), redistest.NewProxy(t), uniqueName(t)
 			const total = 60_000
-			require.NoError(t, server.Client(t).RPush(ctx, name, numbered(total)...).Err())
 			calm := server.Client(t)
-			_, _, err := openList(t, calm, name, WithCapacity(16)).list.AdoptStep(ctx, true)
+			require.NoError(t, calm.RPush(ctx, name, numbered(total)...).Err())
+			list := openList(t, calm, name, WithCapacity(16))
+			_, _, err := list.list.AdoptStep(ctx, true)
 			require.NoError(t, err)
-
-			proxy := redistest.NewProxy(t)
-			list := openList(t, server.Client(t, through(proxy)), name)
-			t.Cleanup(func() { proxy.Set(redistest.Faults{}) })
-			_, err = list.LLen(ctx)
-			require.NoError(t, err)
-			proxy.Set(redistest.Faults{CutReply: 0.2})
-			var group sync.WaitGroup
-			defer group.Wait()
-			var popped []string
-			group.Go(func() {
-				hooked := server.Client(t)
-				hooked.AddHook(NewHook(hooked, Match(name)))
-				for i := range 1000 {
-					value, err := hooked.LPop(ctx, name).Result()
-					assert.NoError(t, err)
-					popped = append(popped, value)
-					assert.NoError(t, hooked.RPush(ctx, name, fmt.Sprint("new", i)).Err())
-				}
-			})
-			for attempt := 0; ; attempt++ {
-				short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-				err := list.Adopt(short, nil)
-				cancel()
-				if err == nil {
-					break
-				}
-				require.Less(t, attempt, 400, "%v", err)
-			}
-			group.Wait()
-			rest := content(t, openList(t, calm, name))
-			want := words(numbered(total))
-			for i := range 1000 {
-				want = append(want, fmt.Sprint("new", i))
-			}
-			assert.Equal(t, want, slices.Concat(popped, rest))
-			require.NoError(t, openList(t, calm, name).Check(ctx))
+			popped, want := migrate(t, server, proxy, name, total, (*ShardedList).Adopt)
+			assert.Equal(t, want, append(popped, content(t, list)...))
+			require.NoError(t, list.Check(ctx))
 		})
 	}
+}
+
+// migrate has a list of numbered elements migrated, again and again for a moment until it is done, over a network that loses replies and
+// beside a client with the hook. It returns what that has popped, and what has to come out in all.
+func migrate(t *testing.T, server *redistest.Server, proxy *redistest.Proxy, name string, total int,
+	move func(*ShardedList, context.Context, func(moved, total int64)) error) (popped, all []string) {
+	t.Helper()
+	ctx := t.Context()
+	list := openList(t, server.Client(t, through(proxy)), name)
+	t.Cleanup(func() { proxy.Set(redistest.Faults{}) })
+	_, err := list.LLen(ctx)
+	require.NoError(t, err)
+	proxy.Set(redistest.Faults{CutReply: 0.2})
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() {
+		hooked := server.Client(t)
+		hooked.AddHook(NewHook(hooked, Match(name)))
+		for i := range 1000 {
+			value, err := hooked.LPop(ctx, name).Result()
+			assert.NoError(t, err)
+			popped = append(popped, value)
+			assert.NoError(t, hooked.RPush(ctx, name, fmt.Sprint("new", i)).Err())
+		}
+	})
+	for attempt := 0; ; attempt++ {
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		err := move(list, short, nil)
+		cancel()
+		if err == nil {
+			break
+		}
+		require.Less(t, attempt, 400, "%v", err)
+	}
+	group.Wait()
+	all = words(numbered(total))
+	for i := range 1000 {
+		all = append(all, fmt.Sprint("new", i))
+	}
+	return popped, all
 }
 
 // A server whose memory is full adopts: nothing grows.

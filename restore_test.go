@@ -1,10 +1,7 @@
 package shardedlist
 
 import (
-	"context"
 	"fmt"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -450,56 +447,22 @@ func TestRestoreOverABrokenNetwork(t *testing.T) {
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			ctx, server := t.Context(), redistest.Shared(t, kind)
+			ctx, server, proxy := t.Context(), redistest.Shared(t, kind), redistest.NewProxy(t)
 			const total = 20_000
 			calm := server.Client(t)
 			list := newList(t, calm, WithCapacity(16))
 			_, err := list.RPush(ctx, numbered(total)...)
 			require.NoError(t, err)
-
-			proxy := redistest.NewProxy(t)
-			restorer := openList(t, server.Client(t, through(proxy)), list.Name())
-			t.Cleanup(func() { proxy.Set(redistest.Faults{}) })
-			_, err = restorer.LLen(ctx)
-			require.NoError(t, err)
-			proxy.Set(redistest.Faults{CutReply: 0.2})
-			var group sync.WaitGroup
-			defer group.Wait()
-			var popped []string
-			group.Go(func() {
-				hooked := server.Client(t)
-				hooked.AddHook(NewHook(hooked, Match(list.Name())))
-				for i := range 1000 {
-					value, err := hooked.LPop(ctx, list.Name()).Result()
-					assert.NoError(t, err)
-					popped = append(popped, value)
-					assert.NoError(t, hooked.RPush(ctx, list.Name(), fmt.Sprint("new", i)).Err())
-				}
-			})
-			for attempt := 0; ; attempt++ {
-				short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-				err := restorer.Restore(short, nil)
-				cancel()
-				if err == nil {
-					break
-				}
-				require.Less(t, attempt, 400, "%v", err)
-			}
-			group.Wait()
-			var old []string
+			popped, want := migrate(t, server, proxy, list.Name(), total, (*ShardedList).Restore)
 			for {
 				value, err := calm.LPop(ctx, list.Name()).Result()
 				if err == redis.Nil {
 					break
 				}
 				require.NoError(t, err)
-				old = append(old, value)
+				popped = append(popped, value)
 			}
-			want := words(numbered(total))
-			for i := range 1000 {
-				want = append(want, fmt.Sprint("new", i))
-			}
-			assert.Equal(t, want, slices.Concat(popped, old))
+			assert.Equal(t, want, popped)
 		})
 	}
 }
