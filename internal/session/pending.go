@@ -97,9 +97,7 @@ func (p Pending) End(ctx context.Context, until time.Time, reply any, err error,
 	s := p.session
 	if s == nil {
 		if again {
-			ctx, cancel := context.WithDeadline(ctx, until)
-			defer cancel()
-			return p.op.pool.Runner.Run(ctx, p.op.call)
+			return p.readAgain(ctx, until)
 		}
 		return reply, notRepeated
 	}
@@ -122,6 +120,19 @@ func (p Pending) End(ctx context.Context, until time.Time, reply any, err error,
 		outcome.Err = notRepeated
 	}
 	return p.op.pool.Put(s, p.op, outcome)
+}
+
+// readAgain repeats a read: as often as go-redis may have done with its pipeline, and each time as a command alone.
+func (p Pending) readAgain(ctx context.Context, until time.Time) (reply any, err error) {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	for range 1 + maxReconnects {
+		reply, err = p.op.pool.Runner.Run(ctx, p.op.call)
+		if err == nil || script.IsReply(err) || ctx.Err() != nil {
+			break
+		}
+	}
+	return reply, err
 }
 
 // endSettled is End for an operation that was settled. Its number is used up.
