@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	for _, b := range broken {
 		variants[b.name] = b.open
 	}
+	for _, b := range brokenSpread {
+		variants[b.name] = rewritten(b.texts...)
+	}
 	for _, b := range brokenHooks {
 		hooks[b.name] = b.add
 	}
@@ -83,6 +86,35 @@ func TestEveryBrokenListIsCaught(t *testing.T) {
 					sc.span = 2 * time.Second
 				}
 			})
+		})
+	}
+}
+
+// brokenSpread are spread lists whose scripts have one bug each, which a queue finds.
+var brokenSpread = []struct {
+	name  string
+	texts []string
+	fault string
+	kind  redistest.Kind
+	only  string
+	words string
+}{
+	{"a push does not ring", []string{"local rings = shard and (shard.left or (not result and count > 0)) and disarm(shard)", "local rings = false"},
+		"none", redistest.Redis, "blocking queue", "blocked for"},
+	{"a full shard stays open", []string{"elseif not shard.open[SIDE] or (shard.size >= CAPACITY and count > 0) then\n", "elseif shard.size >= CAPACITY and count > 0 then\n",
+		"  shut(shard, SIDE)\n  result = knows", "  result = knows"}, "none", redistest.Redis, "queue", ""},
+	{"an operation is done again", []string{"  if sequence == SEQUENCE then\n", "  if false then\n", "tonumber(string.match(before, '^%d+')) < SEQUENCE",
+		"tonumber(string.match(before, '^%d+')) <= SEQUENCE"}, "cut", redistest.Redis, "queue", "doubled"},
+	{"a late operation is done", []string{"  if sequence > SEQUENCE then\n", "  if false then\n"}, "late", redistest.Redis, "queue", "doubled"},
+}
+
+func TestEveryBrokenSpreadListIsCaught(t *testing.T) {
+	for _, b := range brokenSpread {
+		t.Run(b.name, func(t *testing.T) {
+			if testing.Short() && strings.Contains(b.name, "stays open") {
+				t.Skip("it takes half a minute")
+			}
+			isCaught(t, b.fault, b.kind, spreadLists, b.words, func(sc *scenario) { sc.variant, sc.only = b.name, b.only })
 		})
 	}
 }
