@@ -145,6 +145,7 @@ type pipeline struct {
 	guard     *script.Command // of the last attempt, see slotGuard
 	slotMoves bool            // the guard has refused the last attempt
 	once      bool            // go-redis must not repeat it
+	refused   bool            // the server could not serve the first command for the moment
 	recorded  bool            // there are dedup records
 	calls     map[redis.Cmder]*invocation
 }
@@ -257,6 +258,7 @@ func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) err
 	}
 	until := script.Deadline(ctx) // of all commands together
 	err := next(ctx, wire)
+	p.refused = script.IsTransient(wire[0].Err())
 	for _, part := range p.parts {
 		for _, cmd := range part.sent {
 			if err != nil && cmd.Err() == nil && cmd.Val() == nil {
@@ -460,16 +462,30 @@ func anyOf(keys []any, set map[any]bool) bool {
 	return slices.ContainsFunc(keys, func(key any) bool { return set[key] })
 }
 
-// repeatOthers sends the commands again that are not the library's and whose replies were lost, where go-redis would have done so.
+// repeatOthers sends the commands again that are not the library's and that have failed, where go-redis would have done so.
 func (p *pipeline) repeatOthers(ctx context.Context, next redis.ProcessPipelineHook, cmds []redis.Cmder) []redis.Cmder {
-	lost := slices.DeleteFunc(cmds, func(cmd redis.Cmder) bool { return cmd.Err() == nil || script.IsReply(cmd.Err()) })
-	if p.once && len(lost) > 0 && ctx.Err() == nil && p.hook.retries {
-		for _, cmd := range lost {
-			cmd.SetErr(nil)
+	failed := slices.DeleteFunc(cmds, func(cmd redis.Cmder) bool {
+		return !script.IsLost(cmd.Err()) && !(p.refused && script.IsTransient(cmd.Err()))
+	})
+	if !p.once || len(failed) == 0 || ctx.Err() != nil || !p.hook.retries || p.hasNoRetry() {
+		return nil
+	}
+	for _, cmd := range failed {
+		cmd.SetErr(nil)
+	}
+	if err := next(ctx, failed); err != nil && firstError(failed) == nil { // another hook has kept them from being sent
+		for _, cmd := range failed {
+			cmd.SetErr(err)
 		}
-		_ = next(ctx, lost) // each command has its own error
 	}
 	return nil
+}
+
+// hasNoRetry reports whether the pipeline has a command of the caller's that go-redis must not repeat, nor its pipeline.
+func (p *pipeline) hasNoRetry() bool {
+	return slices.ContainsFunc(p.parts, func(part *part) bool {
+		return slices.ContainsFunc(part.others, redis.Cmder.NoRetry)
+	})
 }
 
 // endTransaction learns what became of the operations as a whole. Of the other commands there are no records: if EXEC's reply was lost,

@@ -1,8 +1,11 @@
 package script
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"regexp"
 	"strings"
 
@@ -102,4 +105,13 @@ func Explain(err error) error {
 			"if nobody is moving it, end that with redis-cli --cluster fix or CLUSTER SETSLOT <slot> STABLE: %w", err)
 	}
 	return err
+}
+
+// IsLost reports whether a connection failed, so that the server may or may not have acted.
+func IsLost(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	var connection net.Error
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &connection)
 }

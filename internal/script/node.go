@@ -47,8 +47,13 @@ func ReadTimeout(rdb redis.UniversalClient) time.Duration {
 	return time.Second
 }
 
-// Retries reports whether the client repeats commands whose connection has failed.
+// Retries reports whether go-redis repeats pipelines of the client whose connection has failed.
 func Retries(rdb redis.UniversalClient) bool {
-	client, single := rdb.(*redis.Client)
-	return !single || client != nil && client.Options().MaxRetries > 0
+	switch rdb := rdb.(type) {
+	case *redis.Client:
+		return rdb != nil && rdb.Options().MaxRetries > 0
+	case *redis.ClusterClient:
+		return rdb != nil && rdb.Options().MaxRedirects > 0
+	}
+	return false
 }

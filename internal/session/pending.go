@@ -139,6 +139,7 @@ func (p Pending) readAgain(ctx context.Context, until time.Time) (reply any, err
 func (p Pending) endSettled(ctx context.Context, until time.Time, notRepeated error, again bool) (any, error) {
 	outcome := *p.settled
 	switch {
+	case IsRecorded(outcome.Err): // its result
 	case outcome.Status == Refused && again:
 		p.session.Begin()
 		outcome = p.session.Do(ctx, until, p.op)
