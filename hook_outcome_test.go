@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/script"
 )
 
 // A reply that was lost, and what the server said when go-redis repeated the pipeline by itself: all that a hook hears is the last.
@@ -149,6 +150,7 @@ func TestAPipelineWhoseRepliesAreLostKeepsItsOrder(t *testing.T) {
 			pipe := rdb.Pipeline()
 			first := pipe.RPush(t.Context(), "queue", "1")
 			plain := pipe.ConfigSet(t.Context(), "maxmemory", "0")
+			beyond := pipe.LSet(t.Context(), "queue", 9, "x")
 			second := pipe.RPush(t.Context(), "queue", "2")
 			proxy.Set(redistest.Faults{CutReply: 1})
 			ended := make(chan struct{})
@@ -164,8 +166,78 @@ func TestAPipelineWhoseRepliesAreLostKeepsItsOrder(t *testing.T) {
 			require.NoError(t, plain.Err())
 			require.NoError(t, second.Err())
 			assert.EqualValues(t, 2, second.Val())
+			assert.EqualError(t, beyond.Err(), "ERR index out of range", "as recorded")
 			assert.Equal(t, []string{"0", "2"}, content(t, openList(t, direct, "queue")))
 		})
+	}
+}
+
+// The commands of a pipeline that are not on lists are repeated where go-redis would have repeated the pipeline, and only there.
+func TestPlainCommandsOfAPipelineAreRepeatedAsByGoRedis(t *testing.T) {
+	t.Parallel()
+	loading, unreadable, open := serverError("LOADING Redis is loading the dataset in memory"), errors.New("redis: can't parse"), errors.New("circuit open")
+	for name, tt := range map[string]struct {
+		lost    error // in place of the replies to the pipeline
+		acts    bool
+		then    error // in place of those to the plain commands that are sent again
+		retries int
+		fragile bool // there is a command that go-redis must not repeat
+		err     error
+		done    int64
+	}{
+		"lost":                    {io.EOF, true, nil, 0, false, nil, 2},
+		"never arrived":           {io.EOF, false, nil, 0, false, nil, 1},
+		"not served yet":          {loading, false, nil, 0, false, nil, 1},
+		"without retries":         {io.EOF, true, nil, -1, false, io.EOF, 1},
+		"unreadable":              {unreadable, true, nil, 0, false, unreadable, 1},
+		"not to be repeated":      {io.EOF, true, nil, 0, true, io.EOF, 1},
+		"kept from being resent":  {io.EOF, true, open, 0, false, open, 1},
+		"cancelled in the middle": {context.Canceled, true, nil, 0, false, context.Canceled, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+				prefix := "{" + uniqueName(t) + "}"
+				rdb := server.Client(t, func(o *redis.UniversalOptions) { o.MaxRetries, o.MaxRedirects = tt.retries, tt.retries })
+				rdb.AddHook(NewHook(rdb, Match(prefix+"q")))
+				require.NoError(t, rdb.RPush(t.Context(), prefix+"q", "0").Err())
+				lost := &lostReplies{lose: once(tt.lost, tt.acts)}
+				rdb.AddHook(lost)
+				rdb.AddHook(&refusesPlain{tt.then})
+				pipe := rdb.Pipeline()
+				pushes := []*redis.IntCmd{pipe.RPush(t.Context(), prefix+"q", "1")}
+				plain := pipe.Incr(t.Context(), prefix+"plain")
+				if tt.fragile {
+					_ = pipe.Process(t.Context(), script.NewCommandOnce(t.Context(), "get", prefix+"plain"))
+				}
+				pushes = append(pushes, pipe.RPush(t.Context(), prefix+"q", "2"))
+				_, _ = pipe.Exec(t.Context())
+				require.EqualValues(t, 1, lost.struck.Load(), "the fault struck")
+				assert.Equal(t, tt.err, plain.Err())
+				done, err := server.Client(t).Get(t.Context(), prefix+"plain").Int64()
+				require.NoError(t, err)
+				assert.Equal(t, tt.done, done)
+				for _, push := range pushes {
+					require.NoError(t, push.Err())
+				}
+				assert.Equal(t, []string{"0", "1", "2"}, content(t, openList(t, server.Client(t), prefix+"q")))
+			})
+		})
+	}
+}
+
+// refusesPlain keeps pipelines of plain commands from being sent, and marks no command.
+type refusesPlain struct{ err error }
+
+func (r *refusesPlain) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (r *refusesPlain) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (r *refusesPlain) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if r.err != nil && cmds[0].Name() == "incr" {
+			return r.err
+		}
+		return next(ctx, cmds)
 	}
 }
 

@@ -3,6 +3,7 @@ package oneslot
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strconv"
@@ -78,7 +79,7 @@ func (l *List) Prepare(ctx context.Context) error {
 	var last atomic.Pointer[error] // why the server could not tell
 	go func() { answer <- l.askCapacity(ctx, &last) }()
 	giveUp := func(err error) error {
-		if reason := last.Load(); reason != nil {
+		if reason := last.Load(); reason != nil && errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("%w: %w", *reason, err)
 		}
 		return err
