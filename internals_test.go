@@ -53,10 +53,12 @@ const (
 	shards
 )
 
-// newcomersJoinLeft tells at which end elements of the plain key will join the list.
+// newcomersJoinLeft tells at which end elements of the plain key will join the list, if that has elements.
 func (l *ShardedList) newcomersJoinLeft(ctx context.Context) bool {
 	n, _ := strconv.Atoi(l.pointer(ctx, digit))
-	return n/2%2 == 1 && !strings.HasSuffix(l.pointer(ctx, shards), "=") // which says that the plain list is the list
+	first, _ := strconv.Atoi(l.pointer(ctx, firstID))
+	last, _ := strconv.Atoi(l.pointer(ctx, lastID))
+	return first <= last && n/2%2 == 1 && !strings.HasSuffix(l.pointer(ctx, shards), "=") // which says that the plain list is the list
 }
 
 // pointer returns a word of the field layout.

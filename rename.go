@@ -11,7 +11,8 @@ import (
 // new name are served; those on the old name keep waiting. The list keeps its expiry.
 //
 // It is one atomic step, which is O(1): the shards keep their keys, in which the old name is. Those of a list that had the new name
-// are unlinked in further steps, as by Del.
+// are unlinked in further steps, as by Del. To the name of a list that has been restored (see [ShardedList.Restore]) it is
+// O(elements), in bounded steps before the atomic one, unless the list has only one shard.
 //
 // It is applied exactly once. Before anything is sent, it returns ErrEmptyName if newName is empty and, on a cluster, the
 // server's CROSSSLOT if the names are not in one slot. Give them a common hash tag. See [ShardedList] for retries, cancellation

@@ -32,73 +32,93 @@ func TestRenameAndCopyAreThoseOfPlainLists(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
-		for _, command := range []string{"rename", "renamenx", "copy", "copy replace"} {
-			for _, length := range []int{0, 1, 7, 300} {
-				for _, other := range []int{0, 1, 200} {
-					from, to := pair(t, rdb, length)
-					plain := from.Name()[:strings.Index(from.Name(), "}")+1] + "plain"
-					if length > 0 {
-						require.NoError(t, rdb.RPush(t.Context(), plain+"from", numbers(0, length)...).Err())
-						require.NoError(t, rdb.Expire(t.Context(), plain+"from", time.Hour).Err())
-						_, err := from.Expire(t.Context(), time.Hour)
-						require.NoError(t, err)
-					}
-					if other > 0 {
-						require.NoError(t, rdb.RPush(t.Context(), plain+"to", numbers(0, other)...).Err())
-						_, err := to.RPush(t.Context(), numbers(0, other)...)
-						require.NoError(t, err)
-						_, err = to.RPop(t.Context())
-						require.NoError(t, err)
-						require.NoError(t, rdb.RPop(t.Context(), plain+"to").Err())
-					}
-					var got, want bool
-					var err, wantErr error
-					switch command {
-					case "rename":
-						err, wantErr = from.Rename(t.Context(), to.Name()), rdb.Rename(t.Context(), plain+"from", plain+"to").Err()
-					case "renamenx":
-						got, err = from.RenameNX(t.Context(), to.Name())
-						want, wantErr = rdb.RenameNX(t.Context(), plain+"from", plain+"to").Result()
-					default:
-						got, err = from.Copy(t.Context(), to.Name(), command != "copy")
-						n, nErr := rdb.Copy(t.Context(), plain+"from", plain+"to", 0, command != "copy").Result()
-						want, wantErr = n == 1, nErr
-					}
-					if wantErr != nil {
-						assert.ErrorContains(t, err, wantErr.Error())
-					} else {
-						require.NoError(t, err)
-					}
-					assert.Equal(t, want, got, "%s of %d onto %d", command, length, other)
-					for end, list := range map[string]*ShardedList{"from": from, "to": to} {
-						assert.Equal(t, rdb.LRange(t.Context(), plain+end, 0, -1).Val(), content(t, list), "%s of %d onto %d: %s", command, length, other, end)
-						ttl, err := list.TTL(t.Context())
-						require.NoError(t, err)
-						wantTTL := rdb.TTL(t.Context(), plain+end).Val()
-						assert.InDelta(t, wantTTL, ttl, float64(time.Minute))
-						assert.Equal(t, wantTTL < 0, ttl < 0)
-						require.NoError(t, list.Check(t.Context()))
-						info, err := list.Info(t.Context())
-						require.NoError(t, err)
-						assert.Zero(t, info.Unswept)
-						kind, err := list.Type(t.Context())
-						require.NoError(t, err)
-						assert.Equal(t, rdb.Type(t.Context(), plain+end).Val(), kind)
-						if kind == "none" {
-							assert.Empty(t, keysOfList(t, list))
-						} else { // and it goes on
-							_, err = list.RPush(t.Context(), 1, 2, 3, 4, 5)
-							require.NoError(t, err)
-							_, err = list.LPush(t.Context(), 1, 2, 3, 4, 5)
-							require.NoError(t, err)
-							require.NoError(t, list.Check(t.Context()))
-						}
-						rdb.Del(t.Context(), plain+end)
+		for _, restored := range []string{"", "from", "to", "from and to"} {
+			for _, command := range []string{"rename", "renamenx", "copy", "copy replace"} {
+				for _, length := range []int{0, 1, 7, 300} {
+					for _, other := range []int{0, 1, 200} {
+						compareTransfer(t, rdb, command, length, other, restored)
 					}
 				}
 			}
 		}
 	})
+}
+
+// compareTransfer carries out a command of RENAME's kind on two lists and on two plain lists, of the same lengths.
+func compareTransfer(t *testing.T, rdb redis.UniversalClient, command string, length, other int, restored string) {
+	from, to := pair(t, rdb, length)
+	plain := from.Name()[:strings.Index(from.Name(), "}")+1] + "plain"
+	what := fmt.Sprintf("%s of %d onto %d, restored: %q", command, length, other, restored)
+	if length > 0 {
+		require.NoError(t, rdb.RPush(t.Context(), plain+"from", numbers(0, length)...).Err())
+		require.NoError(t, rdb.Expire(t.Context(), plain+"from", time.Hour).Err())
+		_, err := from.Expire(t.Context(), time.Hour)
+		require.NoError(t, err)
+	}
+	if other > 0 {
+		require.NoError(t, rdb.RPush(t.Context(), plain+"to", numbers(0, other)...).Err())
+		_, err := to.RPush(t.Context(), numbers(0, other)...)
+		require.NoError(t, err)
+		_, err = to.RPop(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, rdb.RPop(t.Context(), plain+"to").Err())
+	}
+	for end, list := range map[string]*ShardedList{"from": from, "to": to} {
+		if strings.Contains(restored, end) {
+			require.NoError(t, list.Restore(t.Context(), nil))
+		}
+	}
+	var got, want bool
+	var err, wantErr error
+	switch command {
+	case "rename":
+		err, wantErr = from.Rename(t.Context(), to.Name()), rdb.Rename(t.Context(), plain+"from", plain+"to").Err()
+	case "renamenx":
+		got, err = from.RenameNX(t.Context(), to.Name())
+		want, wantErr = rdb.RenameNX(t.Context(), plain+"from", plain+"to").Result()
+	default:
+		got, err = from.Copy(t.Context(), to.Name(), command != "copy")
+		n, nErr := rdb.Copy(t.Context(), plain+"from", plain+"to", 0, command != "copy").Result()
+		want, wantErr = n == 1, nErr
+	}
+	if wantErr != nil {
+		require.ErrorContains(t, err, wantErr.Error(), what)
+	} else {
+		require.NoError(t, err, what)
+	}
+	assert.Equal(t, want, got, what)
+	for end, list := range map[string]*ShardedList{"from": from, "to": to} {
+		wantValues := rdb.LRange(t.Context(), plain+end, 0, -1).Val()
+		assert.Equal(t, wantValues, content(t, list), "%s: %s", what, end)
+		if strings.Contains(restored, end) {
+			assert.Equal(t, wantValues, rdb.LRange(t.Context(), list.Name(), 0, -1).Val(), "%s: %s", what, end)
+		} else {
+			assert.Zero(t, rdb.Exists(t.Context(), list.Name()).Val(), "%s: %s", what, end)
+		}
+		ttl, err := list.TTL(t.Context())
+		require.NoError(t, err)
+		wantTTL := rdb.TTL(t.Context(), plain+end).Val()
+		assert.InDelta(t, wantTTL, ttl, float64(time.Minute), "%s: %s", what, end)
+		assert.Equal(t, wantTTL < 0, ttl < 0)
+		require.NoError(t, list.Check(t.Context()))
+		info, err := list.Info(t.Context())
+		require.NoError(t, err)
+		assert.Zero(t, info.Unswept)
+		assert.Equal(t, strings.Contains(restored, end), info.Restored, "%s: that a list is restored belongs to its name: %s", what, end)
+		kind, err := list.Type(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, rdb.Type(t.Context(), plain+end).Val(), kind)
+		if kind != "none" { // and it goes on
+			_, err = list.RPush(t.Context(), 1, 2, 3, 4, 5)
+			require.NoError(t, err)
+			_, err = list.LPush(t.Context(), 1, 2, 3, 4, 5)
+			require.NoError(t, err)
+			require.NoError(t, list.Check(t.Context()))
+		} else if !info.Restored {
+			assert.Empty(t, keysOfList(t, list), what)
+		}
+		rdb.Del(t.Context(), plain+end)
+	}
 }
 
 func TestRenameOntoItself(t *testing.T) {

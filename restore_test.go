@@ -100,9 +100,6 @@ func TestARestoredListIsThePlainList(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, set)
 		assert.EqualValues(t, -1, rdb.TTL(ctx, list.Name()).Val())
-		require.ErrorContains(t, list.Rename(ctx, "{"+list.Name()+"}2"), "restored")
-		_, err = list.Copy(ctx, "{"+list.Name()+"}2", true)
-		require.ErrorContains(t, err, "restored")
 
 		values, err := list.LPopCount(ctx, 10)
 		require.NoError(t, err)

@@ -46,7 +46,9 @@ RULES = {
     "record": "a script repeated under its number does nothing", "probe": "a push first asks whether memory is full",
     "del_all": "DEL deletes newcomers too", "rename_all": "RENAME takes newcomers in, and along",
     "rename_join": "RENAME carries the end that newcomers join", "rename_target": "RENAME deletes its target's plain key",
-    "rename_rings": "RENAME to an armed name rings",
+    "rename_rings": "RENAME to an armed name rings", "rename_mark": "RENAME leaves the mark with the source's name",
+    "rename_marked": "what it brings to a name with the mark becomes the plain key",
+    "rename_gathers": "from several shards, which it makes one before, in steps",
 }
 BY = {"push": "push", "putback": "pop", "pop": "pop", "bpop": "pop"}  # what tells the end that newcomers join
 
@@ -164,19 +166,34 @@ class World:
             if not ends or self.moved and self.moved + self.cap > STEP:
                 return not ends
             self.carve(l, ends[0])
-        while len(l.s) > 1 and (not self.moved or self.moved + self.cap <= STEP):
-            e = int(len(l.s[-1]) > len(l.s[0]))                     # the longer end shard takes from its neighbour
-            most = STEP - self.moved if len(l.s) == 2 else self.cap if self.has("whole_inner") else self.cap - 1
-            self.moved += move(l.s[-2 * e or 1], e, l.s[-e], most)
-            l.s = [q for q in l.s if q]
+        self.gather(l)
         l.mode = "plain" if not l.s or len(l.s) == 1 and self.has("at_once") else l.mode
         if len(l.s) == 1:
             l.p, l.s, l.pttl, l.expires = l.s[0], [], l.expires if self.has("expires") else None, None
         return l.mode == "plain"
 
+    def gather(self, l):
+        """Makes the list fewer shards."""
+        while len(l.s) > 1 and (not self.moved or self.moved + self.cap <= STEP):
+            e = int(len(l.s[-1]) > len(l.s[0]))                     # the longer end shard takes from its neighbour
+            most = STEP - self.moved if len(l.s) == 2 else self.cap if self.has("whole_inner") else self.cap - 1
+            self.moved += move(l.s[-2 * e or 1], e, l.s[-e], most)
+            l.s = [q for q in l.s if q]
+
+    def rename(self, l, to):
+        """The mark stays with the names: what comes from a marked one is a long shard, what goes to one is the plain key."""
+        to.bell, to.join = int(to.bell or to.armed and self.has("rename_rings")), l.join if self.has("rename_join") else None
+        to.s, to.p, to.expires, to.armed, l.s = l.s, [] if self.has("rename_target") else to.p, l.expires, False, []
+        if to.mode == "plain" and self.has("rename_marked"):
+            self.moved += sum(map(len, to.s)) if len(to.s) > 1 else 0
+            to.s, to.p, to.expires, to.pttl = [], sum(to.s, []), None, to.expires
+        elif l.mode != "plain":
+            to.mode = l.mode = "normal"                             # meta was renamed, and Restore was called for the former name
+        elif to.mode == "plain" or not self.has("rename_mark"):
+            to.mode = l.mode = "normal"
+
     def run(self, l, to, watch, kind, e, xs):
-        result = "OOM" if kind in ("push", "putback") and self.full and self.has("probe") else \
-            "REFUSED" if kind == "rename" and (l.mode, to.mode) != ("normal", "normal") else None
+        result = "OOM" if kind in ("push", "putback") and self.full and self.has("probe") else None
         skips = l.s and kind in ("del", "rename") and not self.has(kind + "_all")
         result = result or (None if skips else self.open(l, watch, kind))
         if result:
@@ -192,9 +209,11 @@ class World:
                 l.armed, l.bell = True, 0
             elif xs and l.s and self.has("ring_on"):                # woken, and leaves elements
                 l.bell = 1
+        elif kind == "rename" and to.mode == "plain" and len(l.s) > 1 and self.has("rename_gathers"):
+            self.gather(l)
+            return "TRYAGAIN"
         elif kind == "rename" and l.s:
-            to.bell, to.join = int(to.bell or to.armed and self.has("rename_rings")), l.join if self.has("rename_join") else None
-            to.s, to.p, to.expires, to.armed, l.s = l.s, [] if self.has("rename_target") else to.p, l.expires, False, []
+            self.rename(l, to)
         result, l.s = sum(l.s, []) if kind == "read" else result, [] if kind == "del" else l.s
         if self.looks:
             l.p, l.s, l.pttl, l.expires = sum(l.s, []), [], l.expires, None
@@ -219,8 +238,7 @@ class World:
         j, target = told[0] if told else 1 if self.says is None else self.says, self.view(other)
         seen, core, new, pttl, mode, shards = self.view(name, j, watch), self.core(l), list(l.p), l.pttl, l.mode, len(l.s)
         grows = mode != "restoring" or not push or not core or new or shards < 2 or len(l.s[-e]) <= self.cap
-        refusal = "OOM" if push and self.full else "REFUSED" if kind == "rename" and {mode, m.mode} != {"normal"} else \
-            "PLAINLIST" if not watch and mode != "plain" and new and not core else None
+        refusal = "OOM" if push and self.full else "PLAINLIST" if not watch and mode != "plain" and new and not core else None
         result = self.shift(l, kind, xs) if step else self.run(l, m, watch, kind, e, xs)
         self.settle(l)
         if refusal or step and result is None or (kind, mode) == ("restore", "plain"):
@@ -230,8 +248,9 @@ class World:
         reply = {"pop": seen[-e] if seen and e is not None else None, "read": seen}.get(how, result)
         want = {"push": seen + xs if e else xs[::-1] + seen, "pop": [x for x in seen if x != reply], "del": [], "rename": []}.get(how, seen)
         never(not again and result != reply or got != (seen if again else want), kind, "of", seen, "replied", result, "and left", got)
+        gathers = kind == "rename" and m.mode == "plain"
         left, reads, plain = max(0, len(new) - STEP) if again else 0, kind == "read" and not core, l.mode == "plain"
-        never(not plain and (len(l.p) > left if watch and not reads else l.p != new) or result == "TRYAGAIN" and not l.p,
+        never(not plain and (len(l.p) > left if watch and not reads else l.p != new) or result == "TRYAGAIN" and not l.p and not gathers,
               kind, "replied", result, "and left", len(l.p), "newcomers of", len(new))
         never(self.moved > max(STEP, self.cap) + self.cap * push or len(l.s) > shards and not grows, kind, "moved", self.moved, "elements")
         never(result is True and (max(map(len, l.s), default=0) > self.cap if kind == "adopt" else not plain), kind, "was done too early")
@@ -241,7 +260,7 @@ class World:
             self.end[name] = pttl if pttl is not None or not core else self.end[name]
             self.doomed += [(pttl, set(new))] * (pttl is not None and not self.has("persist"))
         if kind == "rename" and seen and not again:
-            never(self.view(other, j) != seen or m.p, "RENAME made", m.s, m.p, "of", seen)
+            never(self.view(other, j) != seen or m.p and m.mode != "plain", "RENAME made", m.s, m.p, "of", seen)
             self.gone, self.end[other], self.told[other], got, name = self.gone | set(target), self.end[name], told, seen, other
         self.gone |= set(seen) if kind == "del" and not again else set()
         behind = len(xs) if not again and (kind == "putback" or push and not watch and mode != "plain") else 0

@@ -80,8 +80,11 @@ var (
 	inScript       = regexp.MustCompile(`\bUnknown (Redis )?command called from |\bWrong number of args calling `)
 )
 
-// newcomersWait ends what shared/take_in.lua replies while it has more to move.
-const newcomersWait = "elements of the plain list are being moved to the list"
+// What ends the reply of a script that has done a part of the work, and is to be sent again.
+const (
+	newcomersWait = "elements of the plain list are being moved to the list" // shared/take_in.lua
+	gathers       = "shards are being moved to one"                          // commands/transfer.lua
+)
 
 // RefusesScripts reports whether a server does not carry out any script, so that it has carried out none.
 func RefusesScripts(err error) bool {
@@ -100,6 +103,8 @@ func Explain(err error) error {
 		return fmt.Errorf("the server is older than Redis 6.2, or lacks a command that scripts need: %w", err)
 	case strings.HasSuffix(err.Error(), newcomersWait):
 		return fmt.Errorf("processes without this library push to the plain key faster than elements can be taken in: %w", err)
+	case strings.HasSuffix(err.Error(), gathers):
+		return fmt.Errorf("the new name is that of a restored list, so all shards are moved to one first; call again to go on: %w", err)
 	case slotMoves.MatchString(err.Error()):
 		return fmt.Errorf("the cluster slot of the list is moving to another node; "+
 			"if nobody is moving it, end that with redis-cli --cluster fix or CLUSTER SETSLOT <slot> STABLE: %w", err)

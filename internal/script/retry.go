@@ -35,7 +35,7 @@ func Retry(ctx context.Context, do func() error) error {
 
 // PauseAfter returns the pause after an attempt: none if the script has done a part of the work, and asks for the next.
 func PauseAfter(err error, attempt int) time.Duration {
-	if err != nil && IsReply(err) && strings.HasSuffix(err.Error(), newcomersWait) {
+	if IsReply(err) && (strings.HasSuffix(err.Error(), newcomersWait) || strings.HasSuffix(err.Error(), gathers)) {
 		return 0
 	}
 	return Backoff(attempt)

@@ -54,15 +54,18 @@ func NewCall(s *Script, keys []any, room int, plain ...any) Call {
 	return Call{Script: s, Args: append(append(args, keys...), plain...)}
 }
 
-// AtOnce tells the script to do all of its work, see '*' in lua/beside.lua.
+// AtOnce tells the script to do all of its work, see '*' and '_' in lua/beside.lua.
 func (c Call) AtOnce() {
 	if c.Script.beside != nil {
 		return // nothing is told of plain keys
 	}
 	keys := len(c.Keys())
 	for i, word := range c.Args[keysAt+keys : keysAt+2*keys] {
-		if key, watched := strings.CutPrefix(word.(string), "+"); watched {
+		word := word.(string)
+		if key, watched := strings.CutPrefix(word, "+"); watched {
 			c.Args[keysAt+keys+i] = "*" + key
+		} else if key, standsIn := strings.CutPrefix(word, "-"); standsIn {
+			c.Args[keysAt+keys+i] = "_" + key
 		}
 	}
 }

@@ -71,8 +71,12 @@ if wanted <= now and not continues then
 end
 
 if at_plain then
-  local reply = wanted < NEVER and redis.call('PEXPIREAT', at_plain, string.format('%.0f', math.min(wanted, FAR)))
-    or redis.call('PERSIST', at_plain)
+  local reply = 1
+  if how == 'never' then
+    reply = redis.call('PERSIST', at_plain)
+  elseif not continues then
+    reply = redis.call(how == 'in' and 'PEXPIRE' or 'PEXPIREAT', at_plain, ARGV[5])
+  end
   save_result(reply)
   return reply
 end

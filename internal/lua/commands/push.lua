@@ -19,7 +19,7 @@ if done or failure then
   return tonumber(done) or failure
 end
 local at_left = ARGV[4] == 'L'
-local says = ARGV[VALUES] and (KEYS.plain and KEYS.how[1] == '^' and popped_at or pushed_at)(at_left) or nil
+local says = ARGV[VALUES] and (BESIDE == '^' and popped_at or pushed_at)(at_left) or nil
 local list, problem = open(ARGV[VALUES] and 'growing', false, says)
 if problem then
   return problem

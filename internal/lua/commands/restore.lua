@@ -1,6 +1,6 @@
 -- Turns the list into the plain list of its name, in bounded steps.
 --
--- requires: shared/session shared/sweep shared/take_in shared/length
+-- requires: shared/session shared/sweep shared/take_in shared/gather shared/length
 --
 -- KEYS  1 meta; there is a plain key, see beside.lua
 -- ARGV  1 to 3 see shared/operation.lua, 4 the end that newcomers join, as in shared/pointers.lua, or '' if the caller does not
@@ -9,10 +9,9 @@
 --       changes nothing
 -- Cost  O(1): MOVE_STEP elements, or those of one shard.
 --
--- The longer end shard takes the elements of its neighbour, and then its place, until it is the only shard. That becomes the
--- plain key, by one RENAME. So the list is a list at every moment, and everything works on it. From then on the pointers say
--- that the plain key is the list, and all operations work on it, whether they watch it or not: processes that use the library
--- and processes that do not see the same. That stays so when the list is empty, until commands/adopt.lua.
+-- The shards are merged until there is one. That becomes the plain key, by one RENAME. From then on the pointers say that the
+-- plain key is the list, and all operations work on it, whether they watch it or not: processes that use the library and
+-- processes that do not see the same. That stays so when the list is empty, until commands/adopt.lua.
 --
 -- Safe because it reads every key before the first write, HDEL, which OOM allows, and then what follows.
 
@@ -63,25 +62,6 @@ if not list.restores then
   redis.call('PERSIST', META)
 end
 
--- merge moves elements from the neighbour of the longer end shard to that shard: all of them, unless the neighbour is the other
--- end. It returns how many.
-local function merge(most)
-  local at_left = redis.call('LLEN', list.shards .. list.first) > redis.call('LLEN', list.shards .. list.last)
-  local id = at_left and list.first or list.last
-  local neighbour = at_left and id + 1 or id - 1
-  local from, to = list.shards .. neighbour, list.shards .. id
-  local size = redis.call('LLEN', from)
-  local is_end = neighbour == list.first or neighbour == list.last
-  local number = is_end and math.min(size, most) or size
-  shift_elements(from, to, not at_left, number)
-  if number == size then
-    redis.call('RENAME', to, from)
-    set_ttl(list, neighbour, list.expires and redis.call('HGET', META, 'ttl')) -- the TTL cursor may pass by it
-    list[at_left and 'first' or 'last'] = neighbour
-  end
-  return number
-end
-
 -- finish makes the only shard the plain key, and says so in the pointers.
 local function finish()
   local expires = list.expires and redis.call('HGET', META, 'expires')
@@ -99,14 +79,7 @@ local function finish()
   redis.call('PERSIST', META)
 end
 
-while list.first < list.last and moved < MOVE_STEP do
-  local sample = math.max(1, #redis.call('LINDEX', list.shards .. list.last, 0))
-  if moved > 0 and (moved + list.cap > MOVE_STEP or sample * moved > CARVE_BYTES) then
-    break
-  end
-  moved = moved + merge(math.max(1, math.min(MOVE_STEP - moved, math.floor(CARVE_BYTES / sample))))
-end
-save_list(list)
+moved = gather(list, moved)
 local left = redis.call('LLEN', KEY)
 if list.first < list.last then
   local length

@@ -1,6 +1,6 @@
 -- Renames or copies the list, as RENAME and COPY do.
 --
--- requires: shared/session shared/identity shared/sweep shared/lists shared/take_in
+-- requires: shared/session shared/identity shared/sweep shared/lists shared/take_in shared/gather shared/emptied
 --
 -- KEYS  see shared/lists.lua: the list is the first, the list of the other name the second
 -- ARGV  1 to 4 see shared/lists.lua, 5 'RENAME' or 'COPY', 6 'replace' to replace a list of that name, or ''
@@ -8,10 +8,13 @@
 -- Reply 0 if there is no list to copy, or one of the other name that must stay; 1 if all is done; 2 if expire.lua is to
 --       continue with the list of the other name. It is an error if there is no list to rename
 -- Cost  RENAME O(1): it moves meta, which says where the shards are. COPY O(elements), and three calls a shard. The sweep is
---       bounded.
+--       bounded. A list of several shards that is renamed to a restored one is gathered first, in bounded steps
 --
 -- The shards of the replaced list are left to a sweep. Shards keep their TTLs, and so does meta. Consumers that wait for the
 -- renamed list go on waiting: a dummy in its bell is for a pop that arms it again.
+--
+-- That a list has been restored belongs to the name, and stays: see commands/restore.lua. What goes there becomes the plain
+-- key, and what comes from there is a long shard.
 --
 -- Safe because it reads every key before the first write. That is a RENAME, which OOM allows, or a COPY, which OOM refuses with
 -- nothing changed.
@@ -20,13 +23,11 @@ local renames = ARGV[5] == 'RENAME'
 local how = not renames and 'growing' or nil
 local replaces = ARGV[6] == 'replace'
 local plain = KEYS.plain or {}
+local moved = 0 -- elements of the plain lists
 
 -- take_plain makes the plain list at a plain key a part of the list. It returns the error if it cannot.
 local function take_plain(list, key)
-  if list and list.restored then
-    return redis.error_reply('ERR the list has been restored: it is a plain list until Adopt')
-  end
-  local size = list and key and not rung_by(key) and redis.pcall('LLEN', key)
+  local size = list and not list.restored and key and not rung_by(key) and redis.pcall('LLEN', key)
   if type(size) ~= 'number' or size == 0 or not (WATCHES or is_empty(list)) then
     return nil
   elseif not WATCHES then
@@ -36,7 +37,7 @@ local function take_plain(list, key)
   if not problem and is_empty(list) then
     problem = take_over(list, key)
   elseif not problem then
-    problem = take_in(list, key, size, list.join > 0 and list.join or pushed_at(false))
+    problem, moved = take_in(list, key, size, list.join > 0 and list.join or pushed_at(false))
     if not problem and redis.call('LLEN', key) > 0 then
       problem = redis.error_reply('TRYAGAIN the plain key is moving to another node')
     end
@@ -70,7 +71,7 @@ local done, failure = replay()
 if done or failure then
   return tonumber(done) or failure
 end
-local from, problem = open(how)
+local from, problem = open(how, STANDS_IN)
 problem = problem or take_plain(from, plain[1])
 if problem then
   return problem
@@ -78,7 +79,7 @@ end
 use(2)
 PLAIN = nil
 local to
-to, problem = open(how)
+to, problem = open(how, STANDS_IN)
 problem = problem or take_plain(to, plain[2])
 if problem then
   return problem
@@ -104,7 +105,7 @@ end
 
 -- Read: the list of the other name.
 local must_ring = to.armed and bell_is_here()
-if taken then
+if taken and not to.restored then
   redis.call('LLEN', to.shards .. to.first)
   redis.call('LLEN', to.shards .. to.last)
   detach(to)
@@ -193,7 +194,74 @@ local function copy()
   end
 end
 
-problem = (renames and rename or copy)()
+-- from_plain makes the plain list of a restored list the only shard of the other, and rings. It returns an error if it cannot.
+local function from_plain()
+  identify(to)
+  must_ring, to.join = false, from.join
+  if renames then
+    return take_over(to, from.restored)
+  end
+  local shard = to.shards .. to.first
+  if is_moving(redis.pcall('EXISTS', from.restored, shard)) then
+    return redis.error_reply('TRYAGAIN the list is moving to another node')
+  end
+  redis.call('COPY', from.restored, shard, 'REPLACE')
+  return take_over(to, shard)
+end
+
+-- copy_shards appends all shards but the first to a key.
+local function copy_shards(key)
+  for id = from.first + 1, from.last do
+    for start = 0, redis.call('LLEN', from.shards .. id) - 1, MOVE_STEP do
+      local elements = redis.call('LRANGE', from.shards .. id, start, start + MOVE_STEP - 1)
+      push_values('RPUSH', key, elements, 1, #elements)
+    end
+  end
+end
+
+-- to_plain makes the list the plain list of a restored one. It returns an error if it cannot, or if there is more to be done
+-- first.
+local function to_plain()
+  local key, expires = to.restored, from.expires and redis.call('HGET', KEYS[1], 'expires')
+  if is_moving(redis.pcall('EXISTS', key, from.shards .. from.first, PREFIX .. 'never')) then
+    return redis.error_reply('TRYAGAIN the list is moving to another node')
+  end
+  if not renames then
+    for id = from.first, from.last do
+      local size, reason = shard_length(from, id)
+      if not size then
+        return reason
+      end
+    end
+    redis.call('COPY', from.shards .. from.first, key, 'REPLACE')
+    copy_shards(key)
+  else
+    use(1)
+    redis.call('HDEL', META, 'armed') -- changes nothing, and OOM allows it
+    gather(from, moved, AT_ONCE)
+    if from.first < from.last then
+      return redis.error_reply('TRYAGAIN shards are being moved to one')
+    end
+    redis.call('UNLINK', key)
+    redis.call('RENAME', from.shards .. from.first, key)
+    from.last = from.first - 1
+    on_emptied(from)
+    use(2)
+  end
+  if expires then
+    redis.call('PEXPIREAT', key, expires)
+  elseif not from.restored then
+    redis.call('PERSIST', key)
+  end
+  to.armed, to.join = false, from.join
+  save_list(to)
+end
+
+local transfer = renames and rename or copy
+if to.restored or from.restored then
+  transfer = to.restored and to_plain or from_plain
+end
+problem = transfer()
 if problem then
   return problem
 end

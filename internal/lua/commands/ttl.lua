@@ -7,6 +7,8 @@
 -- Reply the Unix time in milliseconds, -1 if the list never expires, or -2 if there is none; then the server's time
 -- Cost  O(1).
 
+local LATEST = 2 ^ 63 - 1024 -- the greatest number of a script's that is one of the client's, too
+
 local list, problem = open('reading', true)
 if problem then
   return problem
@@ -16,7 +18,7 @@ if is_empty(list) then
 end
 if type(list.shards) == 'table' then -- the plain list says it
   local left, now = redis.call('PTTL', list.shards .. list.first), clock()
-  return { left < 0 and '-1' or string.format('%.0f', now + left), now }
+  return { left < 0 and '-1' or string.format('%.0f', math.min(now + left, LATEST)), now }
 end
 if not list.expires then
   return { '-1', 0 }

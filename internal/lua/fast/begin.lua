@@ -6,7 +6,7 @@
 --
 -- requires: shared/pointers fast/record
 
-local FAST = not FIELD and not (KEYS.plain and KEYS.how[1] == '^') -- whether a fast path may go on
+local FAST = not FIELD and BESIDE ~= '^' -- whether a fast path may go on
 local FIRST, LAST, CAP, ARMED, SHARDS -- of a list that exists
 local JOIN = 0 -- the end that newcomers join
 if FAST then

@@ -9,7 +9,8 @@
 local META = KEYS[1]
 local PREFIX = string.sub(META, 1, -5) -- without 'meta'
 local PLAIN = KEYS.plain and KEYS.plain[1]
-local AT_ONCE = KEYS.plain and KEYS.how[1] == '*'
-local WATCHES = AT_ONCE or KEYS.plain and (KEYS.how[1] == '+' or KEYS.how[1] == '^')
-local STANDS_IN = WATCHES or KEYS.plain and KEYS.how[1] == '-'
+local BESIDE = KEYS.plain and KEYS.how[1]
+local AT_ONCE = BESIDE == '*' or BESIDE == '_'
+local WATCHES = BESIDE == '*' or BESIDE == '+' or BESIDE == '^'
+local STANDS_IN = WATCHES or BESIDE == '-' or BESIDE == '_'
 local IDLE_MS = 30000 -- the TTL of the keys of an empty list

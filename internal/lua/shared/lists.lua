@@ -15,7 +15,8 @@ local function use(i)
   PREFIX = string.sub(META, 1, -5)
   BELL = PREFIX .. 'bell'
   PLAIN = KEYS.plain and KEYS.plain[i]
-  AT_ONCE = KEYS.plain and KEYS.how[i] == '*'
-  WATCHES = AT_ONCE or KEYS.plain and (KEYS.how[i] == '+' or KEYS.how[i] == '^')
-  STANDS_IN = WATCHES or KEYS.plain and KEYS.how[i] == '-'
+  BESIDE = KEYS.plain and KEYS.how[i]
+  AT_ONCE = BESIDE == '*' or BESIDE == '_'
+  WATCHES = BESIDE == '*' or BESIDE == '+' or BESIDE == '^'
+  STANDS_IN = WATCHES or BESIDE == '-' or BESIDE == '_'
 end

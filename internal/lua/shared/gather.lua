@@ -1,0 +1,38 @@
+-- Makes the shards of a list one, in bounded steps.
+--
+-- The longer end shard takes the elements of its neighbour, and then its place. So the list is a list at every moment.
+--
+-- requires: shared/carve
+
+-- merge moves elements from the neighbour of the longer end shard to that shard: all of them, unless the neighbour is the other
+-- end. It returns how many.
+local function merge(list, most)
+  local at_left = redis.call('LLEN', list.shards .. list.first) > redis.call('LLEN', list.shards .. list.last)
+  local id = at_left and list.first or list.last
+  local neighbour = at_left and id + 1 or id - 1
+  local from, to = list.shards .. neighbour, list.shards .. id
+  local size = redis.call('LLEN', from)
+  local is_end = neighbour == list.first or neighbour == list.last
+  local number = is_end and math.min(size, most) or size
+  shift_elements(from, to, not at_left, number)
+  if number == size then
+    redis.call('RENAME', to, from)
+    set_ttl(list, neighbour, list.expires and redis.call('HGET', META, 'ttl')) -- the TTL cursor may pass by it
+    list[at_left and 'first' or 'last'] = neighbour
+  end
+  return number
+end
+
+-- gather merges shards until the script has moved MOVE_STEP elements, of which it has moved some before; everything at once if
+-- unbounded says so. It returns how many it has moved then. The script has written before, and the slot does not move.
+local function gather(list, moved, unbounded)
+  while list.first < list.last and (unbounded or moved < MOVE_STEP) do
+    local sample = math.max(1, #redis.call('LINDEX', list.shards .. list.last, 0))
+    if not unbounded and moved > 0 and (moved + list.cap > MOVE_STEP or sample * moved > CARVE_BYTES) then
+      break
+    end
+    moved = moved + merge(list, math.max(1, math.min(MOVE_STEP - moved, math.floor(CARVE_BYTES / sample))))
+  end
+  save_list(list)
+  return moved
+end
