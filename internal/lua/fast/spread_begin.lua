@@ -3,22 +3,24 @@
 --
 -- requires: fast/record
 
-local END, FAST_SIZE -- the key of the shard, the number of its elements
+local END, FULL -- the key of the shard, and the capacity
 local FAR_BORDER -- the position of its border at the other side, or nil if it is all of the list
 if RECORD then
   local left = ARGV[4] == 'L'
-  local generation, first, last, left_epoch, right_epoch = string.match(ARGV[5], '^(%d+) (%S+) (%S+) (%d+) (%d+) ')
+  local generation, first, last, left_epoch, right_epoch, capacity =
+    string.match(ARGV[5], '^(%d+) (%S+) (%S+) (%d+) (%d+) %S+ %S+ (%d+)$')
   local shard = generation .. '.' .. (left and first or last)
   local state = redis.pcall('HGET', META, shard)
   if type(state) == 'string' then
-    local l, r, armed, l_epoch, r_epoch, position = string.match(state, '^(%d)(%d)(%d). (%d+) (%d+) (%S+)$')
-    local mine, other = left and l or r, left and r or l
-    local l_new, r_new = tonumber(left_epoch) > tonumber(l_epoch), tonumber(right_epoch) > tonumber(r_epoch)
-    local is_new_here, is_new_there = left and l_new or not left and r_new, left and r_new or not left and l_new
+    local open_left, open_right, armed, seen_left, seen_right, position =
+      string.match(state, '^(%d)(%d)(%d). (%d+) (%d+) (%S+)$')
+    local open, other = left and open_left or open_right, left and open_right or open_left
+    local new_left = left_epoch ~= seen_left and tonumber(left_epoch) > tonumber(seen_left)
+    local new_right = right_epoch ~= seen_right and tonumber(right_epoch) > tonumber(seen_right)
+    local is_new_here, is_new_there = left and new_left or not left and new_right, left and new_right or not left and new_left
     local stays = not is_new_here and not (is_new_there and (first == last or other == '1'))
-    if mine == '1' and armed == '0' and stays and is_new() then
-      END = PREFIX .. shard
-      FAST_SIZE = redis.call('LLEN', END)
+    if open == '1' and armed == '0' and stays and is_new() then
+      END, FULL = PREFIX .. shard, tonumber(capacity)
       FAR_BORDER = other == '0' and tonumber(position) or nil
     end
   end

@@ -3,12 +3,12 @@
 --
 -- requires: fast/spread_begin
 
-if END and FAST_SIZE > 0 and ARGV[6] == '1' and ARGV[7] == 'no' and not WAS_LARGE then
-  local values = redis.call(ARGV[4] == 'L' and 'LPOP' or 'RPOP', END, 1)
-  local word = 'OK'
-  if FAR_BORDER then
-    word = 'AT ' .. string.format('%.0f', FAR_BORDER + (ARGV[4] == 'L' and 1 - FAST_SIZE or FAST_SIZE - 1))
+if END and ARGV[6] == '1' and ARGV[7] == 'no' and not WAS_LARGE then
+  local left, size = ARGV[4] == 'L', redis.call('LLEN', END)
+  if size > 0 then
+    local values = redis.call(left and 'LPOP' or 'RPOP', END, 1)
+    local word = FAR_BORDER and string.format('AT %.0f', FAR_BORDER + (left and 1 - size or size - 1)) or 'OK'
+    save_record(word .. '=' .. values[1])
+    return { 0, word, values }
   end
-  save_record(word .. '=' .. values[1])
-  return { 0, word, values }
 end
