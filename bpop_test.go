@@ -349,42 +349,46 @@ func TestTheLongestTimeoutsThereAre(t *testing.T) {
 
 func TestTenThousandWaitersShareOneConnection(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
-		server := redistest.Start(t, kind)
-		list := newList(t, server.Client(t))
-		admin := server.Client(t)
-		const callers = 10_000
-		results := make(chan popped, callers)
-		for range callers {
-			go func() {
-				value, err := list.BLPop(context.Background(), 0)
-				results <- popped{value, err}
-			}()
-		}
-		require.Eventually(t, func() bool { return list.left().Waiting() == callers }, 30*time.Second, time.Millisecond)
-		asleep(t, list)
-		assert.LessOrEqual(t, list.rdb().PoolStats().TotalConns, uint32(2))
-		clients, err := admin.ClientList(t.Context()).Result()
-		require.NoError(t, err)
-		blocked := 0
-		for line := range strings.Lines(clients) {
-			if slices.Contains(strings.Fields(line), "cmd=blpop") {
-				blocked++
-			}
-		}
-		assert.Equal(t, 1, blocked)
+	shareOneConnection(t, redistest.Redis)
+	shareOneConnection(t, redistest.Valkey)
+	shareOneConnection(t, redistest.Redis, WithParts(64), WithCapacity(100))
+}
 
-		producer := openList(t, admin, list.Name())
-		_, err = producer.RPush(t.Context(), numbers(0, callers)...)
-		require.NoError(t, err)
-		seen := map[string]bool{}
-		for range callers {
-			result := <-results
-			require.NoError(t, result.err)
-			seen[result.value] = true
-		}
-		assert.Len(t, seen, callers)
+func shareOneConnection(t *testing.T, kind redistest.Kind, options ...Option) {
+	server := redistest.Start(t, kind)
+	list := newList(t, server.Client(t), options...)
+	admin := server.Client(t)
+	const callers = 10_000
+	results := make(chan popped, callers)
+	for range callers {
+		go func() {
+			value, err := list.BLPop(context.Background(), 0)
+			results <- popped{value, err}
+		}()
 	}
+	require.Eventually(t, func() bool { return list.left().Waiting() == callers }, 30*time.Second, time.Millisecond)
+	asleep(t, list)
+	assert.LessOrEqual(t, list.rdb().PoolStats().TotalConns, uint32(2))
+	clients, err := admin.ClientList(t.Context()).Result()
+	require.NoError(t, err)
+	blocked := 0
+	for line := range strings.Lines(clients) {
+		if slices.Contains(strings.Fields(line), "cmd=blpop") {
+			blocked++
+		}
+	}
+	assert.Equal(t, 1, blocked)
+
+	producer := openList(t, admin, list.Name(), options...)
+	_, err = producer.RPush(t.Context(), numbers(0, callers)...)
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for range callers {
+		result := <-results
+		require.NoError(t, result.err)
+		seen[result.value] = true
+	}
+	assert.Len(t, seen, callers)
 }
 
 // When the last caller has gone, nothing serves the queue: the server has no blocked client and hears nothing more. The tests of this

@@ -63,6 +63,9 @@ func (l *ShardedList) Info(ctx context.Context) (Info, error) {
 //   - the keys of an empty list expire
 //   - the list that wakes blocked consumers holds at most one dummy element
 //
+// Of a list [WithParts], it checks that positions go on from shard to shard, that shards between the ends are closed and have elements,
+// and that there are no others.
+//
 // It verifies the shards in bounded steps, and looks for stray ones with SCAN, so it is O(shards + keys of the server). Each step
 // is atomic, but not the whole. Other clients may use the list meanwhile. See [ShardedList] for other errors.
 func (l *ShardedList) Check(ctx context.Context) error {

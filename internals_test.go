@@ -23,7 +23,7 @@ const maxCallValues = 262_144
 func (l *ShardedList) slot() *oneslot.List        { return l.list.(*detect.List).List }
 func (l *ShardedList) keys() oneslot.Keys         { return l.slot().Keys() }
 func (l *ShardedList) rdb() redis.UniversalClient { return l.slot().Client() }
-func (l *ShardedList) left() *blocking.Queue      { return l.slot().Waiters(layout.Left) }
+func (l *ShardedList) left() *blocking.Queue      { return l.list.(*detect.List).Waiters(layout.Left) }
 
 // shard is the key of a shard, which meta names.
 func (l *ShardedList) shard(ctx context.Context, id int64) string {

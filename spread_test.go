@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardedlist/shardedlist/internal/detect"
 	"github.com/shardedlist/shardedlist/internal/history"
 	"github.com/shardedlist/shardedlist/internal/ledger"
 	"github.com/shardedlist/shardedlist/internal/redistest"
@@ -543,5 +545,109 @@ func TestAPlainListIsNotSpread(t *testing.T) {
 		require.ErrorIs(t, err, ErrPlainList)
 		_, err = other.RPush(ctx, "c")
 		require.ErrorIs(t, err, ErrPlainList)
+	})
+}
+
+// Where the pointers have a replica, clients wait for it when they move or read them, and go on if it does not answer.
+func TestPointersOfASpreadListAreConfirmedByAReplica(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	waits := func(rdb *redis.Client) int {
+		found := regexp.MustCompile(`cmdstat_wait:calls=(\d+)`).FindStringSubmatch(rdb.Info(ctx, "commandstats").Val())
+		if found == nil {
+			return 0
+		}
+		n, err := strconv.Atoi(found[1])
+		require.NoError(t, err)
+		return n
+	}
+	alone := redistest.Start(t, redistest.Redis).Client(t).(*redis.Client)
+	_, err := newList(t, alone, WithParts(3), WithCapacity(2)).RPush(ctx, numbers(0, 20)...)
+	require.NoError(t, err)
+	assert.Zero(t, waits(alone), "there is no replica")
+
+	server := redistest.Start(t, redistest.ReplicatedCluster)
+	rdb := server.Client(t).(*redis.ClusterClient)
+	list := newList(t, rdb, WithParts(3), WithCapacity(2))
+	master, err := rdb.MasterForKey(ctx, list.keys().Meta)
+	require.NoError(t, err)
+	for i := range 40 {
+		_, err = list.RPush(ctx, i)
+		require.NoError(t, err)
+	}
+	assert.GreaterOrEqual(t, waits(master), 20, "once when the pointers are read, and once when one has moved")
+	for _, node := range server.Nodes() {
+		if strings.Contains(node.Client(t).Info(ctx, "replication").Val(), "role:slave") {
+			node.Pause()
+			defer node.Resume()
+		}
+	}
+	other := openList(t, rdb, list.Name())
+	for i := range 40 {
+		value, err := other.LPop(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, fmt.Sprint(i), value)
+	}
+}
+
+// Check names the shards that the pointers do not: what a failover has put outside, and all of a list whose pointers are lost.
+func TestCheckNamesStrayShardsOfASpreadList(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		list := openList(t, rdb, uniqueName(t), WithParts(3), WithCapacity(2))
+		_, err := list.RPush(ctx, 1, 2)
+		require.NoError(t, err)
+		before := rdb.HGet(ctx, list.keys().Meta, "layout").Val()
+		for i := range 8 {
+			_, err = list.RPush(ctx, i)
+			require.NoError(t, err)
+		}
+		require.NoError(t, list.Check(ctx))
+		after := rdb.HGet(ctx, list.keys().Meta, "layout").Val()
+		defer func() { // the test leaves no broken list
+			require.NoError(t, rdb.HSet(ctx, list.keys().Meta, "layout", after).Err())
+			_, err := list.Del(ctx)
+			require.NoError(t, err)
+		}()
+
+		require.NoError(t, rdb.HSet(ctx, list.keys().Meta, "layout", before).Err())
+		other := openList(t, rdb, list.Name())
+		err = other.Check(ctx)
+		require.ErrorIs(t, err, ErrBroken)
+		assert.ErrorContains(t, err, "the pointers do not name shard 4")
+
+		require.NoError(t, rdb.Del(ctx, list.keys().Meta).Err())
+		require.ErrorIs(t, openList(t, rdb, list.Name(), WithParts(3)).Check(ctx), ErrBroken)
+	})
+}
+
+// Check finds no stray shards while the list changes, nor after a delete that has not been swept.
+func TestCheckOfASpreadListUnderTraffic(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t), WithParts(3), WithCapacity(1))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var group sync.WaitGroup
+		for _, push := range []func(context.Context, ...any) (int64, error){list.LPush, list.RPush} {
+			group.Go(func() {
+				for ctx.Err() == nil {
+					_, err := push(t.Context(), 1)
+					assert.NoError(t, err)
+					_, err = list.LPop(t.Context())
+					assert.NoError(t, ignoreNil(err))
+				}
+			})
+		}
+		other := openList(t, server.Client(t), list.Name())
+		for range 30 {
+			strays, err := other.list.(*detect.List).Many.Strays(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, strays)
+		}
+		cancel()
+		group.Wait()
+		require.NoError(t, list.Check(t.Context()))
 	})
 }

@@ -72,10 +72,7 @@ func (o Operation) run(ctx context.Context) (any, error) {
 	}
 	if o.at == 0 {
 		reply, err := o.pool.Runner.Run(ctx, o.call)
-		if err != nil {
-			return nil, err
-		}
-		return o.finish(ctx, reply, nil)
+		return o.finish(ctx, reply, err)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -79,6 +79,13 @@ func (p *Pool) Read(s *script.Script, keys []any, args ...any) Operation {
 	return p.ReadBeside(s, keys, nil, args...)
 }
 
+// Confirmed returns an operation that may run twice, and that waits for replicas, if the pool's Runner has to wait for any.
+func (p *Pool) Confirmed(s *script.Script, keys []any, args ...any) Operation {
+	op := p.Read(s, keys, args...)
+	op.call.Waits = true
+	return op
+}
+
 // ReadBeside is Read with plain keys, see script.NewCall.
 func (p *Pool) ReadBeside(s *script.Script, keys, plain []any, args ...any) Operation {
 	call := script.NewCall(s, keys, len(args), plain...)

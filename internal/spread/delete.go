@@ -76,7 +76,7 @@ func (l *List) sweepLater() {
 
 // onMeta runs a script on the pointers, and returns them.
 func (l *List) onMeta(ctx context.Context, s *script.Script, args ...any) (*pointers, error) {
-	reply, err := l.run(ctx, l.sessions.Read(s, l.declared, args...))
+	reply, err := l.runOnMeta(ctx, s, args...)
 	if err != nil {
 		return nil, err
 	}

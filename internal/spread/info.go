@@ -68,16 +68,30 @@ func (l *List) estimateBytes(ctx context.Context, p *pointers, first, last int64
 	return ends + between*(shards-2)/max(1, counted), nil
 }
 
-// Check verifies the list, shard by shard: positions go on from one to the next, shards between the ends are closed and have elements, and
-// one that has another beyond it has reached the capacity unless elements were popped there.
+// maxNamed is how many stray shards Check names.
+const maxNamed = 20
+
+// Check verifies the list, shard by shard: positions go on from one to the next, and shards between the ends are closed and have elements.
+// There are no shards but those that the pointers name.
 func (l *List) Check(ctx context.Context) error {
-	p, first, last, err := l.bounds(ctx)
-	if err != nil || p == nil {
-		return err
-	}
 	var breaches []error
 	breach := func(format string, args ...any) {
 		breaches = append(breaches, fmt.Errorf("%w: %s", layout.ErrBroken, fmt.Sprintf(format, args...)))
+	}
+	strays, err := l.Strays(ctx)
+	if err != nil {
+		return err
+	}
+	for i, name := range strays {
+		if i == maxNamed {
+			breach("the pointers do not name %d more", len(strays)-i)
+			break
+		}
+		breach("the pointers do not name %s", name)
+	}
+	p, first, last, err := l.bounds(ctx)
+	if err != nil || p == nil {
+		return errors.Join(append(breaches, err)...)
 	}
 	next := first.borders[right]
 	for id := first.id + 1; id < last.id; id++ {

@@ -45,6 +45,7 @@ type List struct {
 	runner   *script.Runner
 	declared []any // the key that scripts on the pointers get: meta
 	sessions *session.Pool
+	replicas replicas
 
 	moving chan struct{}            // holds a value while a caller reads or moves the pointers
 	cached atomic.Pointer[pointers] // those that were read last; nil if there is no list
@@ -78,6 +79,7 @@ type end struct {
 func New(config Config) *List {
 	l := &List{config: config, runner: config.Runner, declared: []any{config.Meta}, moving: make(chan struct{}, 1), MaxSlice: blocking.MaxSlice}
 	l.sessions = &session.Pool{Runner: l.runner, Apart: true, Disabled: config.WithoutDedup, Life: config.RecordLife}
+	l.replicas.pool = &session.Pool{Runner: &script.Runner{Client: l.runner.Client, Replicas: 1, ReplicaTimeout: confirmFor}}
 	for side := range l.ends {
 		e := &l.ends[side]
 		e.list, e.side = l, side
@@ -109,13 +111,16 @@ func (l *List) Parts(ctx context.Context) (int64, error) {
 }
 
 // part returns the part of a shard.
-func (l *List) part(p *pointers, id int64) Part {
-	number := ((id % p.parts) + p.parts) % p.parts
-	at := [2]int64{number, p.parts}
+func (l *List) part(p *pointers, id int64) Part { return l.partOf(id, p.parts) }
+
+// partOf returns the part of a shard among that many.
+func (l *List) partOf(id, parts int64) Part {
+	number := ((id % parts) + parts) % parts
+	at := [2]int64{number, parts}
 	if known, ok := l.parts.Load(at); ok {
 		return known.(Part)
 	}
-	part := PartOf(l.config.Name, int(number), int(p.parts))
+	part := PartOf(l.config.Name, int(number), int(parts))
 	l.parts.Store(at, part)
 	return part
 }

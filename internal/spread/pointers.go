@@ -89,7 +89,7 @@ func (l *List) run(ctx context.Context, op session.Operation) (any, error) {
 		reply, err := op.Run(ctx)
 		var connection *net.OpError
 		switch {
-		case err == nil || script.IsReply(err) || ctx.Err() != nil || errors.Is(err, redis.ErrClosed),
+		case script.IsDone(err) || script.IsReply(err) || ctx.Err() != nil || errors.Is(err, redis.ErrClosed),
 			attempt == maxReconnects && errors.As(err, &connection) && connection.Op == "dial",
 			time.Until(until) < script.Backoff(attempt) || script.Sleep(ctx, script.Backoff(attempt)) != nil:
 			return reply, err
@@ -180,7 +180,11 @@ func (l *List) readMeta(ctx context.Context, push bool) (*pointers, error) {
 		}
 	}
 	now := time.Now()
-	reply, err := l.run(ctx, l.sessions.Read(pointersScript, l.declared, may, parts, capacity, l.config.Plain))
+	confirm := 0
+	if l.replicated(ctx) {
+		confirm = 1
+	}
+	reply, err := l.runOnMeta(ctx, pointersScript, may, parts, capacity, l.config.Plain, confirm)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +228,7 @@ func (l *List) follow(ctx context.Context, side int, text string) error {
 		}
 	}
 	now := time.Now()
-	reply, err := l.run(ctx, l.sessions.Read(moveScript, l.declared, sideWords[side], t.epochs[side], t.word, t.value))
+	reply, err := l.runOnMeta(ctx, moveScript, sideWords[side], t.epochs[side], t.word, t.value)
 	if err != nil {
 		return err
 	}

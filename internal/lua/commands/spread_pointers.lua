@@ -4,7 +4,8 @@
 --
 -- KEYS  1 meta
 -- ARGV  1 1 if the caller may push, else 0; 2 the number of parts and 3 the capacity of a list that is made, or ''; 4 the
---       plain key of the list's name, with what beside.lua has before it, or ''
+--       plain key of the list's name, with what beside.lua has before it, or ''; 5 1 if the caller waits until a replica has
+--       the pointers, else 0
 -- Reply nil if there is none; else the field layout, and the field old
 -- Cost  O(1).
 --
@@ -44,5 +45,7 @@ elseif ARGV[1] == '1' and not p.used then
   p.used = true
   save_pointers(p)
   redis.call('PERSIST', META)
+elseif ARGV[5] == '1' then
+  redis.pcall('HSET', META, 'layout', text) -- changes nothing, but WAIT waits for a write of its connection; OOM refuses it
 end
 return reply()

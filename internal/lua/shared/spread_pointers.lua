@@ -21,7 +21,7 @@ local function microseconds()
   return tonumber(now[1]) * 1000000 + tonumber(now[2])
 end
 
--- read_pointers returns the pointers, or nil and the field as it is.
+-- read_pointers returns the pointers, or nil, and the field as it is.
 local function read_pointers()
   local text = redis.call('HGET', META, 'layout')
   if not text then
@@ -37,7 +37,7 @@ local function read_pointers()
     parts = parts, cap = cap, generation = tonumber(generation), ids = { tonumber(first), tonumber(last) },
     epochs = { tonumber(left), tonumber(right) }, borders = { tonumber(left_border), tonumber(right_border) },
     next = math.max(tonumber(next_epoch), microseconds()), deleting = flags % 2 == 1, used = flags > 1,
-  }
+  }, text
 end
 
 -- save_pointers writes the field, and returns it.
