@@ -23,26 +23,29 @@ var brokenHooks = []struct {
 	fault   string
 	clients string
 	words   string // in the violation
+	only    string
 }{
 	{"a pipeline that is repeated without records", func(rdb redis.UniversalClient, match func(string) bool, options ...shardedlist.Option) {
 		rdb.AddHook(shardedlist.NewHook(rdb, match, append(options, shardedlist.WithoutExactlyOnce())...))
-	}, "cut", pipelines, "doubled"},
-	{"a command that is repeated behind the others of its pipeline", with(nil, repeatFirst), "none", pipelines, "out of order"},
-	{"a transaction that is undone by parts", with(undo, nil), "cut", transactions, "half done|came again"},
-	{"a transaction that is sent as a pipeline", with(nil, withoutMulti), "cut", transactions, "half done"},
+	}, "cut", pipelines, "doubled", "queue"},
+	{"a command that is repeated behind the others of its pipeline", with(nil, repeatFirst), "none", pipelines, "out of order", "queue"},
+	{"a transaction that is undone by parts", with(undo, nil), "cut", transactions, "half done|came again", "queue"},
+	{"a transaction that is sent as a pipeline", with(nil, withoutMulti), "cut", transactions, "half done", "queue"},
 	{"a plain list that is overlooked", func(rdb redis.UniversalClient, match func(string) bool, options ...shardedlist.Option) {
 		rdb.AddHook(shardedlist.NewHook(rdb, match, append(options, shardedlist.WithoutPlain())...))
-	}, "none", rollout, "no fault explains: .*plain list"},
-	{"newcomers that jump the queue", withScripts("local left = join % 2 == 1", "local left = join % 2 == 0"), "none", rollout, "out of order"},
+	}, "none", rollout, "no fault explains: .*plain list", "queue"},
+	{"newcomers that jump the queue", withScripts("local left = join % 2 == 1", "local left = join % 2 == 0"), "none", rollout, "out of order", "queue"},
+	{"newcomers that jump the queue, in rounds", withScripts("local left = join % 2 == 1", "local left = join % 2 == 0"), "none", rollout,
+		"no order of the calls", "rounds"},
 	{"a command that is repeated without a record", func(rdb redis.UniversalClient, match func(string) bool, options ...shardedlist.Option) {
 		rdb.AddHook(shardedlist.NewHook(rdb, match, append(options, shardedlist.WithoutExactlyOnce())...))
-	}, "cut", rollout, "doubled"},
+	}, "cut", rollout, "doubled", "queue"},
 }
 
 func TestEveryBrokenHookIsCaught(t *testing.T) {
 	for _, b := range brokenHooks {
 		t.Run(b.name, func(t *testing.T) {
-			isCaught(t, b.fault, redistest.Redis, b.clients, b.words, func(sc *scenario) { sc.variant, sc.span = b.name, 3*time.Second })
+			isCaught(t, b.fault, redistest.Redis, b.clients, b.words, func(sc *scenario) { sc.variant, sc.only, sc.span = b.name, b.only, 3*time.Second })
 		})
 	}
 }

@@ -79,14 +79,26 @@ func (sc *scenario) split() {
 	}, func() { sc.note(sc.network.heal()) })
 }
 
-// fill pushes the elements to pop, and waits until the replica has them.
+// fill pushes the elements to pop, and waits until the replica has them. In a rollout they are a plain list.
 func (sc *scenario) fill(name string) error {
 	values := make([]string, filled)
 	for i := range values {
 		values[i] = ledger.Name(0, i)
 	}
+	filledBy := name
+	if sc.clients == rollout {
+		filledBy += ":replicated" // a replica that has this has the plain list, too
+	}
 	return sc.retry(func(ctx context.Context) error {
-		list, err := shardedlist.New(sc.rdb, name, shardedlist.WithCapacity(100), shardedlist.WithReplicas(1, 5*time.Second))
+		if sc.clients == rollout {
+			if err := sc.rdb.Del(ctx, name).Err(); err != nil {
+				return err
+			}
+			if err := sc.rdb.RPush(ctx, name, values).Err(); err != nil {
+				return err
+			}
+		}
+		list, err := shardedlist.New(sc.rdb, filledBy, shardedlist.WithCapacity(100), shardedlist.WithReplicas(1, 5*time.Second))
 		if err == nil {
 			_, err = list.Del(ctx)
 		}

@@ -33,6 +33,9 @@ func (sc *scenario) queue(ctx context.Context, nemesis func()) {
 	if sc.clients == rollout {
 		sc.fillPlain(ledger, spec.Push)
 	}
+	sc.mu.Lock()
+	sc.inPlay[queueName] = parts
+	sc.mu.Unlock()
 	everyone := sc.startWorkers(ledger, spec)
 	var striking sync.WaitGroup
 	striking.Go(nemesis)

@@ -58,8 +58,8 @@ records every call with its start and end on the machine's monotonic clock.
   any time after its start, or never.
 - *By conservation* are rounds in which a caller abandoned a pop that the server had received. They are checked for lost,
   duplicated and invented elements only. *Undecided* are rounds that Porcupine could not decide in time.
-- Clients call *methods* of a ShardedList, or *pipelines* or *transactions* of a client with the hook. There are rounds with methods
-  only; the others have a queue all the time. Go-redis repeats nothing by itself for a third of them.
+- Clients call *methods* of a ShardedList, or *pipelines* or *transactions* of a client with the hook. Pipelines
+  and transactions have a queue all the time, and no rounds. Go-redis repeats nothing by itself for a third of them.
 - A *pipeline* has up to four commands on two lists, each with a result of its own.
 - A *transaction* pushes the same elements to two lists, or takes one from each and pushes a mark to a third. Half of them also set a
   bit in a plain key for each element. It is *half done* if its results disagree, if the two lists ever differ, or if the bits are not
@@ -100,12 +100,16 @@ const aboutRollout = `- A *rollout* begins with a plain list of 5,000 elements. 
   nothing for them, so a push whose reply is lost counts as unknown. The others, and the consumers, use the hook, with commands that
   are not in a pipeline. Each process also calls Adopt, and at times Restore before it. Half of these calls are given up after 5 ms at
   most. At the end the list must be sharded. The order of a plain push that timed out is not checked, since it may arrive late;
-  nor is the wait for elements of plain pushes measured, since they wake nobody.
+  nor is the wait for elements of plain pushes measured, since they wake nobody. A round of a rollout begins with a plain list or none. A
+  third of its clients push to the plain list, a third use the hook, and a third methods, while Adopt and Restore are called: pushes
+  at the right end and pops at the left one, LLen and LIndex. In slot there are no rounds of rollouts: while the slot moves, elements of
+  plain producers stay at the plain key, behind what others push. In a crash there is no plain producer.
 `
 
 // aboutSpread belongs to method if there are results of spread lists.
-const aboutSpread = `- *Spread* are methods of a list that is spread over five parts. No push is larger than what is atomic there. In slot, the slots of the
-  parts and of the pointers move.
+const aboutSpread = `- *Spread* are methods of a list that is spread over five parts, in rounds over 1, 2, 3 or 64. No push is larger than what is atomic there;
+  the calls of a round move one element each, and the length that a push returns is not compared. In slot, the slots of the parts and of
+  the pointers move.
 `
 
 // page is the report, for the machine that it was measured on.

@@ -12,20 +12,22 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/history"
 	"github.com/shardedlist/shardedlist/internal/ledger"
 )
 
 // A rollout is a queue that begins as a plain list. Half of the producers are old: they do not have the library, and push to the plain
 // key. The other half, and all consumers, have the hook. Meanwhile each worker calls Adopt and Restore.
 //
-// No consumer is old: a lost reply of LPOP loses its element, and after Restore the elements that an old consumer finds may come before
+// No consumer of the queue is old, and none of the rounds: a lost reply of LPOP loses its element, and after Restore the elements that an old consumer finds may come before
 // those that it has had, so there would be little to check.
 
 // plainAtFirst is how many elements the plain list has when the rollout begins: more than some steps of Adopt move.
 const plainAtFirst = 5 * maxBulk
 
-// isOld tells which of a worker's producers do not have the library.
-func (s queueSpec) isOld(producer int) bool { return producer == s.Producers[0] }
+// isOld tells which of a worker's producers do not have the library: none in a crash, after which a push is looked for at the place that
+// its reply told, and that of an old one tells the length of the plain list only.
+func (s queueSpec) isOld(producer int) bool { return !s.Steady && producer == s.Producers[0] }
 
 // pushAlone is one command of the hook.
 func (h *hooked) pushAlone(ctx context.Context, random *rand.Rand, lists []string, producer int, next []int) (length int64) {
@@ -131,7 +133,6 @@ func isDialing(err error) bool {
 // thereAndBack calls Adopt all the time, and at times Restore before it. Half of the calls end before they are done.
 func (w *worker) thereAndBack(spec queueSpec) {
 	random := rand.New(rand.NewPCG(spec.Seed, 2<<32+uint64(spec.Producers[0])))
-	list := adopter(w.rdb, spec)
 	call := func(what byte, method func(context.Context, func(moved, total int64)) error) {
 		patience := time.Minute
 		if random.IntN(2) == 0 {
@@ -149,6 +150,7 @@ func (w *worker) thereAndBack(spec queueSpec) {
 		time.Sleep(time.Duration(random.IntN(100)) * time.Millisecond)
 	}
 	for !w.stopped() {
+		list := adopter(w.rdb, []string{spec.Push, spec.Pop}[random.IntN(2)], spec.Capacity)
 		if random.IntN(3) == 0 {
 			call('r', list.Restore)
 		}
@@ -156,13 +158,59 @@ func (w *worker) thereAndBack(spec queueSpec) {
 	}
 }
 
+// turn calls Adopt and Restore in turn while a round lasts, and gives some of the calls up.
+func (w *worker) turn(spec roundSpec, ended <-chan struct{}) {
+	random := rand.New(rand.NewPCG(spec.Seed, 1<<32))
+	list := adopter(w.rdb, spec.List, spec.Capacity)
+	for {
+		method := list.Adopt
+		if random.IntN(2) == 0 {
+			method = list.Restore
+		}
+		select {
+		case <-ended:
+			return
+		case <-time.After(time.Duration(random.IntN(3000)) * time.Microsecond):
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(instant(random))*time.Microsecond)
+		if err := method(ctx, nil); err != nil && !errors.Is(err, shardedlist.ErrReversed) && isUnexpected(err) {
+			w.report(report{Round: spec.Number, Unexpected: err.Error()})
+		}
+		cancel()
+	}
+}
+
 // adopter returns a list that can be adopted and restored.
-func adopter(rdb redis.UniversalClient, spec queueSpec) *shardedlist.ShardedList {
-	list, err := shardedlist.New(rdb, spec.Push, shardedlist.WithCapacity(spec.Capacity), shardedlist.WithPoppedAt("LEFT"))
+func adopter(rdb redis.UniversalClient, name string, capacity int) *shardedlist.ShardedList {
+	list, err := shardedlist.New(rdb, name, shardedlist.WithCapacity(capacity), shardedlist.WithPoppedAt("LEFT"))
 	if err != nil {
 		panic(err)
 	}
 	return list
+}
+
+// begin makes the plain list that a round of a rollout begins with, and returns the call that did.
+func (sc *scenario) begin(spec roundSpec) (calls []history.Record) {
+	if spec.How != rollout {
+		return nil
+	}
+	r := history.Record{Client: spec.Everyone + 1, Call: history.Call{Name: "rpush"}, Start: now()}
+	for i := range spec.Seed % uint64(3*spec.Capacity) {
+		r.Call.Values = append(r.Call.Values, fmt.Sprintf("plain.%d", i))
+	}
+	if len(r.Call.Values) == 0 {
+		return nil
+	}
+	sc.note(sc.retry(func(ctx context.Context) error {
+		_, err := sc.rdb.TxPipelined(ctx, func(pipe redis.Pipeliner) error { // again, it does the same
+			pipe.Del(ctx, spec.List)
+			pipe.RPush(ctx, spec.List, r.Call.Values)
+			return nil
+		})
+		return err
+	}))
+	r.End, r.Outcome = now(), history.Outcome{Fate: ledger.Done, Number: int64(len(r.Call.Values))}
+	return []history.Record{r}
 }
 
 // fillPlain makes the plain list that the rollout begins with. Its elements are those of producer 0.
@@ -173,7 +221,7 @@ func (sc *scenario) fillPlain(l *queueLedger, name string) {
 
 // endRollout adopts the list for good, when there are no old producers any more.
 func (sc *scenario) endRollout(l *queueLedger, spec queueSpec) {
-	list := adopter(sc.rdb, spec)
+	list := adopter(sc.rdb, spec.Push, spec.Capacity)
 	sc.mustBeWhole(list, sc.retry(func(ctx context.Context) error { return list.Adopt(ctx, nil) }))
 	var info shardedlist.Info
 	sc.note(sc.retry(func(ctx context.Context) (err error) {

@@ -23,6 +23,7 @@ const (
 	roundsAtOnce  = 4
 	roundsPerLot  = 48 // then the server is emptied: the dedup records of a list live for a minute
 	callsOfClient = 9
+	fewerCalls    = 6 // where some pushes do not reply the length of the list, which helps porcupine
 	roundPatience = time.Minute
 
 	// putBackPatience is longer than the library takes to put back the elements of a pop that was given up.
@@ -53,6 +54,10 @@ func (sc *scenario) rounds(ctx context.Context, nemesis func()) {
 		sc.mu.Lock()
 		defer sc.mu.Unlock()
 		round := running[r.Round]
+		if r.Unexpected != "" {
+			sc.violate("round %d: an error that no fault explains: %s", r.Round, r.Unexpected)
+			return
+		}
 		if r.Done {
 			leave(round, p)
 			return
@@ -102,7 +107,11 @@ func (sc *scenario) specify(random *rand.Rand, number int) roundSpec {
 	spec := roundSpec{
 		Number: number, List: fmt.Sprintf("%s:%s:%d:%d", tag, sc.fault.name, sc.seed, number), Seed: random.Uint64(),
 		Capacity: []int{1, 2, 3, 7}[random.IntN(4)], Clients: 1 + random.IntN(2), Calls: callsOfClient,
-		Shared: random.IntN(2) == 0, Edits: random.IntN(3) == 0 && sc.variant == "",
+		Shared: random.IntN(2) == 0, Edits: random.IntN(3) == 0 && sc.variant == "" && sc.clients == methods, How: sc.clients,
+		Parts: []int{1, 2, 3, 64}[random.IntN(4)],
+	}
+	if sc.clients != methods {
+		spec.Calls = fewerCalls
 	}
 	spec.Everyone = workers * spec.Clients
 	if sc.fault.cancel {
@@ -116,6 +125,9 @@ func (sc *scenario) specify(random *rand.Rand, number int) roundSpec {
 // round runs one round and checks its history.
 func (sc *scenario) round(running map[int]*round, spec roundSpec) {
 	r := &round{records: map[[2]int]history.Record{}, missing: map[*process]bool{}, done: make(chan struct{})}
+	for _, call := range sc.begin(spec) {
+		r.records[[2]int{call.Client, call.Index}] = call
+	}
 	sc.mu.Lock()
 	processes := sc.processes
 	for _, p := range processes {
@@ -126,7 +138,7 @@ func (sc *scenario) round(running map[int]*round, spec roundSpec) {
 	if len(r.missing) == 0 {
 		close(r.done)
 	}
-	running[spec.Number] = r
+	running[spec.Number], sc.inPlay[spec.List] = r, spec.Parts
 	sc.mu.Unlock()
 	for i, p := range processes {
 		part := spec
@@ -144,6 +156,7 @@ func (sc *scenario) round(running map[int]*round, spec roundSpec) {
 	calls := sc.history(running, spec)
 	sc.mu.Lock()
 	delete(running, spec.Number)
+	delete(sc.inPlay, spec.List)
 	sc.row.Rounds++
 	sc.row.Operations += int64(len(calls))
 	sc.mu.Unlock()
@@ -229,6 +242,7 @@ func (sc *scenario) porcupine(spec roundSpec, calls []history.Record) {
 		sc.mu.Lock()
 		sc.row.Undecided++
 		sc.mu.Unlock()
+		sc.write(fmt.Sprintf("undecided-%d.json", spec.Number), pretty(calls))
 	case porcupine.Illegal:
 		var html bytes.Buffer
 		if err := porcupine.Visualize(history.Model, info, &html); err != nil {

@@ -56,8 +56,21 @@ type scenario struct {
 	dead      map[*process]bool
 	numbers   int // of producers and consumers, all below it
 	row       row
-	calls     int // of rounds
-	answered  int // of those, the ones that had a result
+	inPlay    map[string]int // the spread lists in use: how many parts they have
+	calls     int            // of rounds
+	answered  int            // of those, the ones that had a result
+}
+
+// hasRounds reports whether there are rounds with the clients. In pipelines and transactions a call has no moment of its own. While a slot
+// moves, the elements of plain producers stay at the plain key, behind what others push meanwhile.
+func (sc *scenario) hasRounds() bool {
+	switch sc.clients {
+	case pipelines, transactions:
+		return false
+	case rollout:
+		return !sc.fault.hasStrike("slot move")
+	}
+	return true
 }
 
 // row is the result of a scenario.
@@ -88,10 +101,10 @@ func (sc *scenario) run(ctx context.Context) (r row, err error) {
 	}
 	if !sc.fault.crash || sc.fault.strikes != nil {
 		share := span / 2
-		if sc.only != "" || sc.clients != methods {
+		if sc.only != "" || !sc.hasRounds() {
 			share = span
 		}
-		if sc.clients == methods && (sc.only == "" || sc.only == "rounds") {
+		if sc.hasRounds() && (sc.only == "" || sc.only == "rounds") {
 			sc.phase(share, sc.rounds)
 		}
 		if sc.only != "rounds" {
@@ -151,7 +164,7 @@ func (sc *scenario) setUp() {
 			sc.proxies = append(sc.proxies, redistest.NewSeededProxy(&sc.harness, sc.seed+uint64(i)))
 		}
 	}
-	sc.dead = map[*process]bool{}
+	sc.dead, sc.inPlay = map[*process]bool{}, map[string]int{}
 }
 
 // placements returns where the server's processes run, or nil if they run beside this one.
@@ -241,12 +254,17 @@ func (sc *scenario) slot() int {
 // parts is the number of parts of a spread list.
 const parts = 5
 
-// slots returns the slots of the queue's list, the first of which is that of its meta.
+// slots returns the slots of the lists in use. The first has what is not spread.
 func (sc *scenario) slots() []int {
 	slots := []int{sc.slot()}
-	for part := range parts {
-		if sc.clients == spreadLists {
-			slots = append(slots, script.Slot(spread.PartOf(queueName, part, parts).Meta))
+	if sc.clients != spreadLists {
+		return slots
+	}
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	for name, parts := range sc.inPlay {
+		for part := range parts {
+			slots = append(slots, script.Slot(spread.PartOf(name, part, parts).Meta))
 		}
 	}
 	return slots
@@ -334,7 +352,11 @@ func (sc *scenario) dismiss() {
 
 // open returns the harness's own handle of a list.
 func (sc *scenario) open(name string) *shardedlist.ShardedList {
-	list, err := shardedlist.New(sc.rdb, name, shardedlist.WithCapacity(1))
+	options := []shardedlist.Option{shardedlist.WithCapacity(1)}
+	if sc.clients == rollout {
+		options = append(options, shardedlist.WithPlain())
+	}
+	list, err := shardedlist.New(sc.rdb, name, options...)
 	if err != nil {
 		panic(err)
 	}

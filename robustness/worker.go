@@ -60,6 +60,8 @@ type roundSpec struct {
 	Shared   bool   `json:"shared"`
 	Edits    bool   `json:"edits"`
 	Cancel   string `json:"cancel"` // "": nothing, "waits", "all"
+	How      string `json:"how"`    // the clients call: methods, rollout or spreadLists
+	Parts    int    `json:"parts"`  // of a spread list
 }
 
 // A report is a line of a worker's output in a round. Each call is reported twice, at its start and at its end.
@@ -67,6 +69,8 @@ type report struct {
 	Round  int            `json:"round"`
 	Record history.Record `json:"record"`
 	Done   bool           `json:"done,omitempty"`
+
+	Unexpected string `json:"unexpected,omitempty"` // an error of Adopt or Restore that no fault explains
 }
 
 // deque is the list under test: a *ShardedList, or a broken one that shows what the checks can find.
@@ -96,6 +100,10 @@ type worker struct {
 	mu    sync.Mutex // guards stdout
 	stop  chan struct{}
 	tasks sync.WaitGroup
+
+	clientsMu sync.Mutex
+	byHook    map[int]redis.UniversalClient // clients with the hook, by capacity
+	plain     redis.UniversalClient         // one without
 }
 
 // work is the main function of a worker.
@@ -157,7 +165,11 @@ func (w *worker) list(name string, capacity int, options ...shardedlist.Option) 
 	if w.spec.Replicas > 0 {
 		options = append(options, shardedlist.WithReplicas(w.spec.Replicas, 50*time.Millisecond))
 	}
-	list, err := variants[w.spec.Variant](w.rdb, name, options...)
+	open, ok := variants[w.spec.Variant]
+	if !ok { // it is one of the hook
+		open = variants[""]
+	}
+	list, err := open(w.rdb, name, options...)
 	if err != nil {
 		panic(err)
 	}
@@ -181,28 +193,69 @@ func (w *worker) report(r report) {
 
 // round runs the worker's part of a round.
 func (w *worker) round(spec roundSpec) {
-	var clients sync.WaitGroup
-	list := w.list(spec.List, spec.Capacity)
+	var clients, others sync.WaitGroup
+	ended := make(chan struct{})
+	if spec.How == rollout && spec.First == 0 {
+		others.Go(func() { w.turn(spec, ended) })
+	}
+	var list deque
 	for i := range spec.Clients {
-		if !spec.Shared {
-			list = w.list(spec.List, spec.Capacity)
+		client := spec.First + i
+		if list == nil || !spec.Shared || spec.How == rollout {
+			list = w.openFor(spec, client)
 		}
-		client, list := spec.First+i, list
+		list := list
 		clients.Go(func() {
 			random := rand.New(rand.NewPCG(spec.Seed, uint64(client)))
 			for index := range spec.Calls {
+				if spec.isOld(client) {
+					time.Sleep(time.Duration(random.IntN(3000)) * time.Microsecond)
+				}
 				r := history.Record{Client: client, Index: index, Call: spec.choose(random, client, index)}
 				r.Start = now()
 				w.report(report{Round: spec.Number, Record: r})
 				r.Outcome = perform(list, r.Call)
+				r.Outcome.Inexact = strings.HasSuffix(r.Call.Name, "push") && (spec.How == spreadLists || spec.isOld(client))
 				r.End = now()
 				w.report(report{Round: spec.Number, Record: r})
 			}
 		})
 	}
 	clients.Wait()
+	close(ended)
+	others.Wait()
 	w.report(report{Round: spec.Number, Done: true})
 }
+
+// openFor opens the list of a round for a client.
+func (w *worker) openFor(spec roundSpec, client int) deque {
+	switch {
+	case spec.How == spreadLists:
+		return w.list(spec.List, spec.Capacity, shardedlist.WithParts(spec.Parts))
+	case spec.How == methods:
+		return w.list(spec.List, spec.Capacity)
+	case !spec.isOld(client) && client%2 == 0:
+		return w.list(spec.List, spec.Capacity, shardedlist.WithPlain())
+	}
+	w.clientsMu.Lock()
+	defer w.clientsMu.Unlock()
+	if spec.isOld(client) {
+		if w.plain == nil {
+			w.plain = w.spec.open()
+		}
+		return oldCommands{commands{w.plain, spec.List}}
+	}
+	if w.byHook[spec.Capacity] == nil {
+		if w.byHook == nil {
+			w.byHook = map[int]redis.UniversalClient{}
+		}
+		w.byHook[spec.Capacity] = w.hooked(queueSpec{Capacity: spec.Capacity}).rdb
+	}
+	return commands{w.byHook[spec.Capacity], spec.List}
+}
+
+// isOld tells which clients of a rollout do not have the library.
+func (s roundSpec) isOld(client int) bool { return s.How == rollout && client%3 == 2 }
 
 // choose draws a client's next call.
 func (s roundSpec) choose(random *rand.Rand, client, index int) history.Call {
@@ -220,25 +273,36 @@ func (s roundSpec) choose(random *rand.Rand, client, index int) history.Call {
 		}
 		return instant(random)
 	}
+	pushed, popped, many := end, end, s.How != spreadLists
+	if s.How == rollout {
+		pushed, popped = "r", "l" // or the order of what old processes push would not be that of one list
+	}
 	roll := random.IntN(100)
-	if !s.Edits && roll >= 90 {
+	switch {
+	case s.isOld(client):
+		return history.Call{Name: "rpush", Values: fresh(1 + random.IntN(2))}
+	case s.How == rollout: // old clients push most of the elements: if the list became long, its order would show too late for porcupine
+		roll = 25 + random.IntN(65)
+	case s.How == spreadLists:
+		roll = random.IntN(78) // the others may see a moment of each of several shards
+	case !s.Edits && roll >= 90:
 		roll = random.IntN(90)
 	}
 	switch {
 	case roll < 35:
 		n := 1
-		if random.IntN(3) == 0 {
+		if many && random.IntN(3) == 0 {
 			n = 1 + random.IntN(4)
 		}
-		return history.Call{Name: end + "push", Values: fresh(n), Cancel: cancel(true)}
+		return history.Call{Name: pushed + "push", Values: fresh(n), Cancel: cancel(true)}
 	case roll < 53:
 		n := 1
-		if random.IntN(3) == 0 {
+		if many && random.IntN(3) == 0 {
 			n = 1 + random.IntN(5)
 		}
-		return history.Call{Name: end + "pop", Count: n, Cancel: cancel(true)}
+		return history.Call{Name: popped + "pop", Count: n, Cancel: cancel(true)}
 	case roll < 78:
-		return history.Call{Name: "b" + end + "pop", Count: 1, Timeout: 1000 * (1 + random.Int64N(15)), Cancel: cancel(false)}
+		return history.Call{Name: "b" + popped + "pop", Count: 1, Timeout: 1000 * (1 + random.Int64N(15)), Cancel: cancel(false)}
 	case roll < 84:
 		return history.Call{Name: "llen"}
 	case roll < 90:

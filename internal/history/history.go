@@ -28,10 +28,11 @@ type Call struct {
 
 // An Outcome is what a client knows of its call.
 type Outcome struct {
-	Fate   ledger.Fate `json:"fate"`
-	Values []string    `json:"values,omitempty"`
-	Number int64       `json:"number,omitempty"`
-	Error  string      `json:"error,omitempty"`
+	Fate    ledger.Fate `json:"fate"`
+	Values  []string    `json:"values,omitempty"`
+	Number  int64       `json:"number,omitempty"`
+	Inexact bool        `json:"inexact,omitempty"` // Number is not that of this list, or not exact
+	Error   string      `json:"error,omitempty"`
 }
 
 // A Record is one call of a history. Its times are of one clock, which all clients share.
@@ -60,7 +61,7 @@ var Model = porcupine.Model{
 		if out.Fate != ledger.Done {
 			return true, after
 		}
-		return result.Number == out.Number && slices.Equal(result.Values, out.Values), after
+		return (out.Inexact || result.Number == out.Number) && slices.Equal(result.Values, out.Values), after
 	},
 	Equal:             func(a, b any) bool { return slices.Equal(a.([]string), b.([]string)) },
 	DescribeOperation: func(input, output any) string { return describe(input.(Call), output.(Outcome)) },
