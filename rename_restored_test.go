@@ -2,6 +2,7 @@ package shardedlist
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -182,4 +183,78 @@ func TestTransferOfARestoredListWhileASlotMoves(t *testing.T) {
 		require.NoError(t, lists[0].Check(ctx))
 		require.NoError(t, lists[1].Check(ctx))
 	}
+}
+
+// Somebody pushes to the list all the time, which splits long shards elsewhere.
+func TestRenameToARestoredListUnderTraffic(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		tag := "{" + uniqueName(t) + "}"
+		from, to := openList(t, rdb, tag+"from"), openList(t, rdb, tag+"to")
+		_, err := from.RPush(ctx, numbers(0, 20*512)...)
+		require.NoError(t, err)
+		require.NoError(t, to.Restore(ctx, nil))
+		op, err := from.slot().Transfer(layout.Rename, to.slot(), true)
+		require.NoError(t, err)
+		length := 20 * 512
+		for steps := 0; ; steps++ {
+			once := bare(op)
+			once.RefusedUntil = time.Now()
+			if _, err = once.Run(ctx); err == nil {
+				break
+			}
+			require.ErrorContains(t, err, "TRYAGAIN")
+			require.Less(t, steps, 60, "it makes no progress")
+			_, err = from.RPush(ctx, numbers(length, length+64)...)
+			require.NoError(t, err)
+			length += 64
+		}
+		assert.Equal(t, words(numbers(0, length)), rdb.LRange(ctx, to.Name(), 0, -1).Val())
+	})
+}
+
+// A list that has lost a shard is BROKENLIST, and no more of it is lost.
+func TestABrokenListIsNotGathered(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		tag := "{" + uniqueName(t) + "}"
+		from, err := New(rdb, tag+"from", WithCapacity(2))
+		require.NoError(t, err)
+		to := openList(t, rdb, tag+"to")
+		_, err = from.RPush(ctx, numbers(0, 10)...)
+		require.NoError(t, err)
+		require.NoError(t, to.Restore(ctx, nil))
+		require.NoError(t, rdb.Del(ctx, from.shard(ctx, 1)).Err())
+		require.ErrorIs(t, from.Rename(ctx, to.Name()), ErrBroken)
+		for i := 9; i > 3; i-- {
+			value, err := from.RPop(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, fmt.Sprint(i), value)
+		}
+		_, err = from.Del(ctx)
+		require.NoError(t, err)
+	})
+}
+
+// Shards that a delete has left are unlinked under the new name.
+func TestRenameToARestoredListHandsOnStaleShards(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		from, to := pair(t, rdb, 1000)
+		require.NoError(t, to.Restore(ctx, nil))
+		_, err := bare(from.slot().Delete()).Run(ctx)
+		require.NoError(t, err)
+		_, err = from.RPush(ctx, "x")
+		require.NoError(t, err)
+		require.NoError(t, from.Rename(ctx, to.Name()))
+		assert.Empty(t, keysOfList(t, from))
+		assert.Equal(t, []string{"x"}, rdb.LRange(ctx, to.Name(), 0, -1).Val())
+		info, err := to.Info(ctx)
+		require.NoError(t, err)
+		assert.Zero(t, info.Unswept)
+		assert.True(t, info.Restored)
+	})
 }

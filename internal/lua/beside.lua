@@ -5,7 +5,6 @@
 --   '^'  the same, for an operation that puts elements back where they were popped
 --   '-'  if the list stands in for the key: an empty list beside a plain list is an error, and so is one beside another type
 --   '_'  the same, in a pipeline or transaction
---   '_'  the same, in a pipeline or transaction
 --   '?'  if an empty list beside a plain list is an error
 -- A list without a plain key has ''.
 KEYS.plain, KEYS.how = {}, {}

@@ -7,12 +7,22 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
 )
 
 // confirmFor is how long a client waits until a replica has what it has read or written of the pointers, before it acts on it all the same.
 const confirmFor = 100 * time.Millisecond
+
+// confirmTimeout is confirmFor, but no longer than half of the client's ReadTimeout, after which its connection fails.
+func confirmTimeout(rdb redis.UniversalClient) time.Duration {
+	if timeout := script.ReadTimeout(rdb); timeout > 0 {
+		return min(confirmFor, timeout/2)
+	}
+	return confirmFor
+}
 
 // replicas tells whether the server of the pointers has a replica, and waits for one.
 type replicas struct {
@@ -33,13 +43,15 @@ func (l *List) replicated(ctx context.Context) bool {
 		return known.any
 	}
 	known := &replicasKnown{until: time.Now().Add(maxAge)}
-	if master, err := script.Master(ctx, l.runner.Client, l.config.Meta); err == nil {
-		info, err := master.Info(ctx, "replication").Result()
-		if err != nil && !script.IsReply(err) {
-			return false // and asks again
-		}
-		known.any = connectedReplicas.MatchString(info)
+	master, err := script.Master(ctx, l.runner.Client, l.config.Meta)
+	if err != nil {
+		return false // and asks again
 	}
+	info, err := master.Info(ctx, "replication").Result()
+	if err != nil && !script.IsReply(err) {
+		return false
+	}
+	known.any = connectedReplicas.MatchString(info)
 	l.replicas.known.Store(known)
 	return known.any
 }

@@ -79,7 +79,7 @@ type end struct {
 func New(config Config) *List {
 	l := &List{config: config, runner: config.Runner, declared: []any{config.Meta}, moving: make(chan struct{}, 1), MaxSlice: blocking.MaxSlice}
 	l.sessions = &session.Pool{Runner: l.runner, Apart: true, Disabled: config.WithoutDedup, Life: config.RecordLife}
-	l.replicas.pool = &session.Pool{Runner: &script.Runner{Client: l.runner.Client, Replicas: 1, ReplicaTimeout: confirmFor}}
+	l.replicas.pool = &session.Pool{Runner: &script.Runner{Client: l.runner.Client, Replicas: 1, ReplicaTimeout: confirmTimeout(l.runner.Client)}}
 	for side := range l.ends {
 		e := &l.ends[side]
 		e.list, e.side = l, side

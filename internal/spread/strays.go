@@ -11,6 +11,8 @@ import (
 	"github.com/shardedlist/shardedlist/internal/script"
 )
 
+var shardsScript = script.Load("spread_shards")
+
 // address names a shard: ids begin anew with each generation.
 type address struct{ generation, id int64 }
 
@@ -61,7 +63,7 @@ func (l *List) strays(ctx context.Context, parts int64) (found []address, err er
 		}
 	}
 	slices.SortFunc(found, address.compare)
-	return found, nil
+	return slices.Compact(found), nil // HSCAN may return one twice
 }
 
 // names reports whether a shard is one of the list, or of one that was deleted and is yet to be unlinked.
@@ -85,24 +87,33 @@ func (p *pointers) names(a address) bool {
 // shardsOf returns all shards in the parts of the list.
 func (l *List) shardsOf(ctx context.Context, parts int64) (all []address, err error) {
 	for part := range parts {
-		key := l.partOf(part, parts).Meta
-		for cursor, first := uint64(0), true; first || cursor != 0; first = false {
-			var fields []string
-			err := script.Retry(ctx, func() (err error) {
-				fields, cursor, err = l.Client().HScan(ctx, key, cursor, "*.*", scanFields).Result()
-				return err
-			})
-			if err != nil {
+		for cursor := "0"; ; {
+			var some []address
+			if cursor, some, err = l.shardsIn(ctx, l.partOf(part, parts), cursor, scanFields); err != nil {
 				return nil, err
 			}
-			for i := 0; i < len(fields); i += 2 {
-				if a, ok := parseAddress(fields[i]); ok {
-					all = append(all, a)
-				}
+			if all = append(all, some...); cursor == "0" {
+				break
 			}
 		}
 	}
 	return all, nil
+}
+
+// shardsIn sends the script for some shards of a part. Unlike HSCAN, it never reads from a replica.
+func (l *List) shardsIn(ctx context.Context, part Part, args ...any) (cursor string, all []address, err error) {
+	reply, err := l.run(ctx, l.sessions.Read(shardsScript, []any{part.Meta}, args...))
+	if err != nil {
+		return "", nil, err
+	}
+	words := reply.([]any)
+	fields := words[1].([]any)
+	for i := 0; i < len(fields); i += 2 {
+		if a, ok := parseAddress(fields[i].(string)); ok {
+			all = append(all, a)
+		}
+	}
+	return words[0].(string), all, nil
 }
 
 func parseAddress(field string) (a address, ok bool) {
@@ -115,17 +126,18 @@ func parseAddress(field string) (a address, ok bool) {
 
 // still returns those of the shards that are there.
 func (l *List) still(ctx context.Context, parts int64, shards []address) (found []address, err error) {
+	fields := map[Part][]any{}
 	for _, a := range shards {
-		var there bool
-		err := script.Retry(ctx, func() (err error) {
-			there, err = l.Client().HExists(ctx, l.partOf(a.id, parts).Meta, fmt.Sprintf("%d.%d", a.generation, a.id)).Result()
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		if there {
-			found = append(found, a)
+		part := l.partOf(a.id, parts)
+		fields[part] = append(fields[part], fmt.Sprintf("%d.%d", a.generation, a.id))
+	}
+	for part, all := range fields {
+		for some := range slices.Chunk(all, scanFields) {
+			_, there, err := l.shardsIn(ctx, part, append([]any{""}, some...)...)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, there...)
 		}
 	}
 	return found, nil

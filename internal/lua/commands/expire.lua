@@ -77,6 +77,10 @@ if at_plain then
   elseif not continues then
     reply = redis.call(how == 'in' and 'PEXPIRE' or 'PEXPIREAT', at_plain, ARGV[5])
   end
+  touch()
+  if unfinished() and reply == 1 then
+    reply = 2
+  end
   save_result(reply)
   return reply
 end

@@ -79,7 +79,10 @@ local function finish()
   redis.call('PERSIST', META)
 end
 
-moved = gather(list, moved)
+moved, problem = gather(list, moved)
+if problem then
+  return problem
+end
 local left = redis.call('LLEN', KEY)
 if list.first < list.last then
   local length

@@ -9,11 +9,12 @@
 --
 -- Safe because it may run twice: the generation is another one then. OOM allows its first write.
 
-local p = read_pointers()
+local p, text = read_pointers()
 if not p then
   return false
 end
 redis.call('HDEL', META, 'never') -- OOM allows this, and then what follows
+write_again(text)
 if ARGV[1] == 'swept' then
   local old = string.gsub(redis.call('HGET', META, 'old') or '', ARGV[2] .. ' (%S+) (%S+) ', function(first, last)
     local rest = math.max(tonumber(first), ARGV[3] + 1)

@@ -11,11 +11,12 @@
 -- Safe because it may run twice: the epoch is another one then. OOM allows its first write. While a delete is under way,
 -- pointers do not move.
 
-local p = read_pointers()
+local p, text = read_pointers()
 local side = ARGV[1] == 'L' and 1 or 2
 if not p then
   return false
 elseif p.deleting or p.epochs[side] ~= tonumber(ARGV[2]) then
+  write_again(text)
   return reply()
 end
 local other, outwards = 3 - side, side == 1 and -1 or 1

@@ -46,6 +46,6 @@ elseif ARGV[1] == '1' and not p.used then
   save_pointers(p)
   redis.call('PERSIST', META)
 elseif ARGV[5] == '1' then
-  redis.pcall('HSET', META, 'layout', text) -- changes nothing, but WAIT waits for a write of its connection; OOM refuses it
+  write_again(text)
 end
 return reply()

@@ -24,9 +24,13 @@ local how = not renames and 'growing' or nil
 local replaces = ARGV[6] == 'replace'
 local plain = KEYS.plain or {}
 local moved = 0 -- elements of the plain lists
+local GATHER_MS = 1000 -- longer than a caller takes for its next step
 
 -- take_plain makes the plain list at a plain key a part of the list. It returns the error if it cannot.
 local function take_plain(list, key)
+  if list and list.restored and is_empty(list) and is_away(list.restored) then
+    return redis.error_reply('TRYAGAIN the list is moving to another node')
+  end
   local size = list and not list.restored and key and not rung_by(key) and redis.pcall('LLEN', key)
   if type(size) ~= 'number' or size == 0 or not (WATCHES or is_empty(list)) then
     return nil
@@ -154,9 +158,9 @@ local function rename()
     table.insert(from.stale, range)
   end
   from.records = to.records
-  if from.restores then
+  if from.restores or from.gathers then
     redis.call('HDEL', META, 'restores') -- Restore was called for the former name
-    from.restores = nil
+    from.restores, from.gathers = nil, nil
   end
   save_list(from)
   to = from
@@ -237,14 +241,25 @@ local function to_plain()
     copy_shards(key)
   else
     use(1)
-    redis.call('HDEL', META, 'armed') -- changes nothing, and OOM allows it
-    gather(from, moved, AT_ONCE)
-    if from.first < from.last then
+    redis.call('HDEL', META, from.restores and 'armed' or 'restores') -- OOM allows it
+    from.gathers = from.first < from.last
+    local _, reason = gather(from, moved, AT_ONCE)
+    if reason then
+      return reason
+    elseif from.first < from.last then
+      if not from.restores then
+        redis.call('HSET', META, 'restores', string.format('%.0f', clock() + GATHER_MS)) -- pushes are not to undo it
+      end
       return redis.error_reply('TRYAGAIN shards are being moved to one')
     end
     redis.call('UNLINK', key)
     redis.call('RENAME', from.shards .. from.first, key)
-    from.last = from.first - 1
+    for _, range in ipairs(from.stale or {}) do
+      to.stale = to.stale or {}
+      table.insert(to.stale, range)
+    end
+    redis.call('HDEL', META, 'stale')
+    from.stale, from.own, from.gathers, from.last = nil, nil, nil, from.first - 1
     on_emptied(from)
     use(2)
   end

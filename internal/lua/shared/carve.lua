@@ -39,7 +39,7 @@ end
 -- carve_at_times carves after a push of count elements onto a shard that had size: so often that the shard gets shorter, and so
 -- seldom that a push moves eight elements in the mean. It leaves large elements to commands/adopt.lua.
 local function carve_at_times(list, left, size, count)
-  if list.restores then
+  if list.restores or list.gathers then
     return -- the shard is to become longer
   end
   local period = math.max(1, math.floor(list.cap / 8))

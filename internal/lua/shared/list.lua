@@ -10,7 +10,8 @@
 --   op:@<id>     the dedup record of a session that keeps it here, see shared/session.lua; and with such records:
 --   records      the Unix time in milliseconds until which one of them may be needed: meta stays, even if the list is empty
 --
---   restores     there while commands/restore.lua turns the list into a plain one
+--   restores     1 while commands/restore.lua turns the list into a plain one; or the time until which commands/transfer.lua is
+--                making its shards one
 --
 -- Most lists have the first field only.
 --
@@ -96,7 +97,7 @@ end
 -- save_list writes the state of the list, but not what only commands/expire.lua and commands/transfer.lua write: they set more,
 -- so that others look for it.
 local function save_list(list)
-  local more = list.stale or list.expires or list.records or list.old_records or list.more or list.restores
+  local more = list.stale or list.expires or list.records or list.old_records or list.more or list.restores or list.gathers
   if list.restored then
     write_pointers(more, 0, -1, 0, list.armed, list.join, '=' .. list.restored .. '=')
   else
@@ -315,7 +316,8 @@ local function open(how, any, says)
   read_records(list, m[3])
   if more then
     read_stale(list, m[1])
-    list.more, list.restores = m[4], m[5]
+    list.more, list.restores = m[4], m[5] == '1' and m[5]
+    list.gathers = m[5] and m[5] ~= '1' and tonumber(m[5]) > clock()
   end
   if m[2] then
     list.expires, list.now = tonumber(m[2]), clock()

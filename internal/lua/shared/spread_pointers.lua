@@ -50,6 +50,12 @@ local function save_pointers(p)
   return text
 end
 
+-- write_again changes nothing. A client that acts on the pointers waits until a replica has them, and WAIT waits for what its
+-- connection has written. OOM may refuse it.
+local function write_again(text)
+  redis.pcall('HSET', META, 'layout', text)
+end
+
 -- reply returns what every script on the pointers replies with.
 local function reply()
   return { redis.call('HGET', META, 'layout'), redis.call('HGET', META, 'old') or '' }
