@@ -50,6 +50,7 @@ var sections = []struct {
 	{"memory", (*bench).memory},
 	{"length", (*bench).length},
 	{"book", (*bench).book},
+	{"spread", (*bench).spread},
 }
 
 func main() {

@@ -90,6 +90,9 @@ func newReport(from results) *report {
 	if from.Book != nil {
 		r.book(from.Book)
 	}
+	if from.Spread != nil {
+		r.spread(from.Spread)
+	}
 	return r
 }
 

@@ -33,6 +33,7 @@ type results struct {
 	Memory     *memoryResult   `json:"memory,omitempty"`
 	Length     *lengthResult   `json:"length,omitempty"`
 	Book       *bookResult     `json:"book,omitempty"`
+	Spread     *spreadResult   `json:"spread,omitempty"`
 }
 
 // clientResult are the figures of one client.

@@ -23,7 +23,7 @@ type server struct {
 	control *redis.Client // for what is not measured
 }
 
-func startServer(ctx context.Context, path string) (*server, error) {
+func startServer(ctx context.Context, path string, more ...string) (*server, error) {
 	dir, err := os.MkdirTemp("", "shardedlist-bench-")
 	if err != nil {
 		return nil, err
@@ -33,8 +33,8 @@ func startServer(ctx context.Context, path string) (*server, error) {
 		return nil, err
 	}
 	s := &server{addr: net.JoinHostPort("127.0.0.1", port), dir: dir}
-	s.cmd = exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no",
-		"--maxclients", "15000", "--logfile", "server.log")
+	s.cmd = exec.Command(path, append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no",
+		"--maxclients", "15000", "--logfile", "server.log"}, more...)...)
 	if err := s.cmd.Start(); err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, err
