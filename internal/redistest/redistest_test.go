@@ -164,15 +164,18 @@ func TestPortOfAKilledServer(t *testing.T) {
 		return claim.Close()
 	}
 	for _, kind := range []Kind{Embedded, Redis} {
-		var addr string
-		ran := t.Run(string(kind), func(t *testing.T) {
-			server := Start(t, kind)
-			addr = server.Addr()
-			server.Kill()
-			require.ErrorIs(t, claim(addr), syscall.EADDRINUSE)
-		})
-		if ran && addr != "" { // it is installed
-			require.NoError(t, claim(addr))
+		for try := 0; ; try++ {
+			var addr string
+			ran := t.Run(string(kind), func(t *testing.T) {
+				server := Start(t, kind)
+				addr = server.Addr()
+				server.Kill()
+				require.ErrorIs(t, claim(addr), syscall.EADDRINUSE)
+			})
+			if !ran || addr == "" || claim(addr) == nil { // it is not installed, or its port is free again
+				break
+			}
+			require.Less(t, try, 5, "nobody else can have claimed so many ports at once")
 		}
 	}
 }
