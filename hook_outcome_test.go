@@ -150,7 +150,6 @@ func TestAPipelineWhoseRepliesAreLostKeepsItsOrder(t *testing.T) {
 			pipe := rdb.Pipeline()
 			first := pipe.RPush(t.Context(), "queue", "1")
 			plain := pipe.ConfigSet(t.Context(), "maxmemory", "0")
-			beyond := pipe.LSet(t.Context(), "queue", 9, "x")
 			second := pipe.RPush(t.Context(), "queue", "2")
 			proxy.Set(redistest.Faults{CutReply: 1})
 			ended := make(chan struct{})
@@ -166,7 +165,6 @@ func TestAPipelineWhoseRepliesAreLostKeepsItsOrder(t *testing.T) {
 			require.NoError(t, plain.Err())
 			require.NoError(t, second.Err())
 			assert.EqualValues(t, 2, second.Val())
-			assert.EqualError(t, beyond.Err(), "ERR index out of range", "as recorded")
 			assert.Equal(t, []string{"0", "2"}, content(t, openList(t, direct, "queue")))
 		})
 	}
