@@ -258,3 +258,25 @@ func TestRenameToARestoredListHandsOnStaleShards(t *testing.T) {
 		assert.True(t, info.Restored)
 	})
 }
+
+// The end that newcomers join is the list's, and comes along.
+func TestTransferOfARestoredListTakesTheEndOfNewcomersAlong(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		for _, command := range []layout.Transfer{layout.Copy, layout.Rename} {
+			for _, restored := range []string{"from", "to"} {
+				from, to := pair(t, rdb, 10)
+				_, err := openList(t, rdb, from.Name(), WithPlain()).RPop(ctx)
+				require.NoError(t, err)
+				require.NoError(t, map[string]*ShardedList{"from": from, "to": to}[restored].Restore(ctx, nil))
+				_, err = from.transfer(ctx, command, to.Name(), true)
+				require.NoError(t, err)
+				require.NoError(t, to.Adopt(ctx, nil))
+				require.NoError(t, rdb.RPush(ctx, to.Name(), "x").Err())
+				require.NoError(t, to.Adopt(ctx, nil), "%v %s", command, restored)
+				assert.Equal(t, append([]string{"x"}, words(numbers(0, 9))...), content(t, to))
+			}
+		}
+	})
+}

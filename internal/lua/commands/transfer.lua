@@ -227,6 +227,7 @@ end
 -- first.
 local function to_plain()
   local key, expires = to.restored, from.expires and redis.call('HGET', KEYS[1], 'expires')
+  local join = from.join
   if is_moving(redis.pcall('EXISTS', key, from.shards .. from.first, PREFIX .. 'never')) then
     return redis.error_reply('TRYAGAIN the list is moving to another node')
   end
@@ -268,7 +269,7 @@ local function to_plain()
   elseif not from.restored then
     redis.call('PERSIST', key)
   end
-  to.armed, to.join = false, from.join
+  to.armed, to.join = false, join
   save_list(to)
 end
 

@@ -8,10 +8,11 @@ local WAS_LARGE -- whether the session's last result was large, or had several e
 local function is_new()
   local before = redis.pcall('GETRANGE', RECORD, 0, LARGE - 1)
   if before == '' then -- there is none
-    return type(redis.pcall('EXISTS', META, RECORD)) == 'number' -- it is not on another node
+    IS_NEW = type(redis.pcall('EXISTS', META, RECORD)) == 'number' -- it is not on another node
+    return IS_NEW
   end
-  local new = type(before) == 'string' and tonumber(string.match(before, '^%d+')) < SEQUENCE
-  KEEPS_TTL = new and not RENEWS
-  WAS_LARGE = new and (#before == LARGE or string.byte(before, -1) == AT)
-  return new
+  IS_NEW = type(before) == 'string' and tonumber(string.match(before, '^%d+')) < SEQUENCE
+  KEEPS_TTL = IS_NEW and not RENEWS
+  WAS_LARGE = IS_NEW and (#before == LARGE or string.byte(before, -1) == AT)
+  return IS_NEW
 end

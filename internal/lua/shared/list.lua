@@ -211,7 +211,7 @@ local function find_in_place(list, how, any)
 end
 
 -- take_from_plain deals with a plain list beside an empty list. It returns the error to reply with if the list cannot be used.
-local function take_from_plain(list, size, how, any)
+local function take_from_plain(list, size, how, any, says)
   if not WATCHES and size > 0 then
     return not (any and STANDS_IN) and redis.error_reply('PLAINLIST ' .. PLAIN) or nil
   elseif not STANDS_IN then
@@ -224,7 +224,7 @@ local function take_from_plain(list, size, how, any)
   elseif size > 0 and how == 'reading' then
     list.shards, list.last, list.cap = prefix_of(PLAIN), list.first, UNLIMITED
   elseif size > 0 then
-    problem = how == 'growing' and no_memory() or take_over(list, PLAIN)
+    problem = how == 'growing' and no_memory() or take_over(list, PLAIN, nil, says)
   end
   return not any and problem or nil
 end
@@ -263,7 +263,7 @@ local function with_plain(list, how, any, says)
   elseif PLAIN and (WATCHES or list.first > list.last) then
     local size = rung_by(PLAIN) and 0 or redis.pcall('LLEN', PLAIN)
     if list.first > list.last and type(size) == 'number' then
-      problem = take_from_plain(list, size, how, any)
+      problem = take_from_plain(list, size, how, any, says)
     elseif list.first > list.last then
       problem = STANDS_IN and not any and not (how == 'waiting' and string.find(size.err, 'WRONGTYPE', 1, true)) and size or nil
     elseif take_in and type(size) == 'number' and size > 0 and (how ~= 'reading' or may_write()) then

@@ -13,6 +13,7 @@ local FIELD = string.byte(ARGV[1]) == AT and 'op:' .. ARGV[1] -- the field of me
 local RECORD = SEQUENCE and not FIELD and PREFIX .. 'op:' .. ARGV[1] -- the key that holds it
 local LARGE = 4096 -- a record of this many bytes is read in full only if needed: to copy it costs more than the operation
 local KEEPS_TTL = false -- whether there is a record, and it keeps its TTL
+local IS_NEW = false -- whether a fast path has found in the record that the operation has not been done
 
 -- save_record writes the record to its key, if it has one.
 local function save_record(result)

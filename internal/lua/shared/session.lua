@@ -91,7 +91,10 @@ end
 -- replay returns the result if this operation has already been done. Otherwise it returns nil and, if the operation must not
 -- be done, the error to reply with.
 local function replay()
-  local record, problem = read_record()
+  local record, problem = nil, nil
+  if not IS_NEW then
+    record, problem = read_record()
+  end
   if not record then
     return nil, problem
   end

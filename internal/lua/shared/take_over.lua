@@ -44,8 +44,8 @@ end
 
 -- take_over makes the plain list at a key the only shard of the list, which is empty. It returns an error if it cannot, with
 -- nothing changed. Its first write is a RENAME, which OOM allows. Without a capacity, the list gets TAKEN_CAPACITY; the push
--- that makes the second shard beside a long one may change that.
-function take_over(list, key, cap)
+-- that makes the second shard beside a long one may change that. says is as for open.
+function take_over(list, key, cap, says)
   local owner = rung_by(key)
   if owner then
     return redis.error_reply('RESERVED the key belongs to the sharded list that has ' .. owner)
@@ -59,12 +59,14 @@ function take_over(list, key, cap)
   local rings = list.armed and not is_away(BELL) and type(redis.pcall('LLEN', BELL)) == 'number'
   redis.call('RENAME', key, shard)
   list.shards, list.last, list.cap, list.armed = prefix, list.first, cap or TAKEN_CAPACITY, false
-  list.only_records, list.more, list.found = nil, nil, true
-  redis.call('HDEL', META, 'expires', 'ttl', 'walk') -- of a list that has expired
+  list.only_records, list.more, list.found, list.join = nil, nil, true, join_after(list.join, says)
+  if redis.call('EXISTS', META) == 1 then
+    redis.call('HDEL', META, 'expires', 'ttl', 'walk') -- of a list that has expired
+    redis.call('PERSIST', META)
+  end
   save_list(list)
-  redis.call('PERSIST', META)
-  redis.call('PERSIST', shard)
   if ttl >= 0 then
+    redis.call('PERSIST', shard)
     expire_all(list, ttl)
   end
   if rings then
