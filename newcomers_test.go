@@ -201,6 +201,39 @@ func TestATTLOfNewcomers(t *testing.T) {
 	})
 }
 
+// The meta of a list that became empty expires soon, and so does one whose list has expired. That of a list which is taken over does not.
+func TestATakeoverBesideAMetaThatExpires(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		for _, before := range []string{"empty", "expired"} {
+			list := newList(t, rdb, WithPlain())
+			if before == "empty" {
+				_, err := list.BLPop(ctx, time.Millisecond) // else meta would be gone
+				require.Equal(t, redis.Nil, err)
+			} else {
+				_, err := list.RPush(ctx, "old")
+				require.NoError(t, err)
+				_, err = list.PExpire(ctx, 20*time.Millisecond)
+				require.NoError(t, err)
+				require.Eventually(t, func() bool {
+					length, err := list.LLen(ctx)
+					return err == nil && length == 0
+				}, 10*time.Second, time.Millisecond)
+			}
+			require.Positive(t, rdb.PTTL(ctx, list.keys().Meta).Val(), before)
+			require.NoError(t, rdb.RPush(ctx, list.Name(), "a", "b").Err())
+			value, err := list.LPop(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, "a", value)
+			assert.EqualValues(t, -1, rdb.PTTL(ctx, list.keys().Meta).Val(), before)
+			ttl, err := list.PTTL(ctx)
+			require.NoError(t, err)
+			assert.EqualValues(t, -1, ttl, before)
+		}
+	})
+}
+
 // A list of New finds out that there is a plain list where it is empty itself, and a hook WithoutPlain too. Nothing changes.
 func TestAPlainListThatNobodyWatches(t *testing.T) {
 	t.Parallel()

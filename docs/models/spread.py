@@ -2,7 +2,7 @@
 """Executable model of the list over many slots (design.md, "Spread lists"): one deque whose shards live in different hash slots, so
 that no script can touch two of them, nor a shard and the pointers. Every step below is one atomic script in one slot; any number of
 clients interleave them, with pointers cached from any time in the past. Messages are lost or late, clients die or give up, parts and
-pointers are taken back by failovers.
+pointers are taken back by failovers, and mended.
 
 Checked at each effect: a push lands at the true end of the whole list; a pop takes from the true end; "empty" is said only
 when the whole list is empty; nothing is done to a deleted list; positions are contiguous. Checked at the end: counts, sealed
@@ -39,6 +39,12 @@ RULES = {
     "renew": "stale, though meta still says the same: the side gets an epoch above the shard's",
     "other_stale": "no empty list is told by a shard that has seen a newer epoch of the other pointer, which is elsewhere",
     "del_reads": "and not one cached from before it began",
+    "repair_compares": "a repair sets the pointers only if they are those from before it looked for shards",
+    "repair_marks": "and once nobody can make the ends any more that are not there",
+    "repair_above": "its epochs are newer than all that shards and parts have seen",
+    "repair_spares": "it closes no side for which there is a newer epoch than its own",
+    "repair_fills": "it makes a shard where one is missing, which is closed",
+    "repair_moves": "it lets the positions of a shard begin where those of the one before end",
 }
 
 
@@ -264,6 +270,56 @@ class World:
                     self.ring(key[1])
                 return
 
+    # --- repair --------------------------------------------------------------------------------------------------------
+
+    def repairing(self):
+        """The steps of a repair: it looks for shards, sets the pointers to all of them, and mends what is between them."""
+        word = None
+        while not word:
+            before = self.meta
+            yield
+            found, seen = {}, 0
+            for p in range(self.parts):                             # one part after the other
+                found |= {i: s[4:6] for (g, i), s in self.shards.items() if g == before[0] and self.part(i) == p}
+                seen = max(seen, self.marks[p])
+                yield
+            if not found:
+                return
+            for side in (LEFT, RIGHT):                              # nobody makes an end any more that is not there
+                if before[1 + side] not in found and "repair_marks" in self.rules:
+                    p = self.part(before[1 + side])
+                    if (before[0], before[1 + side]) not in self.shards:
+                        self.marks[p] = max(self.marks[p], before[3 + side])
+                    yield
+            first, last = min(found), max(found)
+            if (self.meta[:8] == before[:8] or "repair_compares" not in self.rules) and not self.meta[8]:
+                new = max(self.meta[7], *(max(e) + 1 for e in found.values()), seen + 1)
+                new = new if "repair_above" in self.rules else max(1, self.meta[7])
+                self.meta = word = (before[0], first, last, new, new, 0, 0, new + 1, False)
+        end = None
+        for i in range(word[1], word[2] + 1):
+            yield
+            end = self.mend(word, i, end)
+
+    def mend(self, word, i, start):
+        """The step on one shard. It returns where the shard ends, if that is fixed."""
+        s = self.shards.get((word[0], i))
+        if s is None:
+            if start is None or word[3] <= self.marks[self.part(i)] or i in word[1:3] or "repair_fills" not in self.rules:
+                return None
+            self.shards[word[0], i] = [0, start, False, False, 0, 0, False, LEFT, start]
+            return start
+        for side in (LEFT, RIGHT):
+            if word[1 + side] != i and s[2 + side] and (s[4 + side] < word[3 + side] or "repair_spares" not in self.rules):
+                self.shut(s, side)
+                s[2 + side] = False
+                if s[6]:
+                    s[6] = False
+                    self.ring(i)
+        if start is not None and not s[2 + LEFT] and "repair_moves" in self.rules:
+            s[8] += start - self.border(s, LEFT)
+        return None if s[2 + RIGHT] else self.border(s, RIGHT)
+
     # --- exactly once --------------------------------------------------------------------------------------------------
 
     def effect(self, op):
@@ -468,6 +524,23 @@ class World:
         if any(s[0] for (gen, i), s in self.shards.items() if gen == g and first <= i <= last):
             raise Violation("elements between the pointers cannot be reached")
 
+    def check_repaired(self, at_once):
+        """After a repair the list has all elements; after one that nobody disturbed, they have one position each and can be drained."""
+        if at_once and any(s[0] and g == self.meta[0] and not self.meta[1] <= i <= self.meta[2] for (g, i), s in self.shards.items()):
+            raise Violation("a repair has left elements outside the pointers")
+        for _ in self.repairing():
+            pass
+        g, first, last = self.meta[:3]
+        chain = [self.shards.get((g, i)) for i in range(first, last + 1)] if any(gen == g for gen, _ in self.shards) else []
+        for a, b in zip(chain, chain[1:]):
+            if a is None or b is None:
+                raise Violation("a shard is missing")
+            if self.border(a, RIGHT) != self.border(b, LEFT):
+                raise Violation("positions are not contiguous")
+        self.check_drained()
+        if any(s[0] for (gen, i), s in self.shards.items() if gen == g):
+            raise Violation("elements are outside the pointers")
+
     def check_end(self):
         g, first, last = self.meta[:3]
         live = sorted(i for (gen, i), s in self.shards.items() if gen == g and s[0])
@@ -491,15 +564,16 @@ class World:
 
 
 def walk(seed, without=None, fault=None, net=True):
-    """A random run. fault: failovers take parts back to what they were a while ago ("part"), or meta a little ("meta")."""
+    """A random run. fault: failovers take parts back to what they were a while ago ("part"), or meta a little, once ("meta"), or any
+    of them, and meta far ("deep"), after which a repair mends the list while others use it."""
     r = random.Random(seed)
     w = World(r.choice([1, 1, 2, 3]), r.choice([1, 2, 3, 5]), [r.choice([5, 20, 60]) for _ in range(r.choice([2, 3, 4, 6]))], without)
     kinds = r.choice([["rpush", "lpop"], ["rpush", "lpop", "rpop", "lpush"], ["lpush", "lpop", "rpop"], ["rpush", "blpop"],
                       ["rpush", "rpush", "blpop", "del"], ["rpush", "lpush", "blpop", "brpop", "lpop", "rpop"], list(KINDS)])
     if fault:
         kinds = [k for k in kinds if k != "del" and k[0] != "b"] or ["rpush", "lpop"]
-    metas = []
-    stale, past, strikes = r.choice([0, 0, .5, .9]), [], 3 if fault else 0
+    metas, repair, fresh = [], None, False
+    stale, past, strikes = r.choice([0, 0, .5, .9]), [], {None: 0, "meta": 1}.get(fault, 3)
     w.net, w.loss = (r if net else None), r.choice([0, .1, .3])
     late, death, give_up = r.choice([0, .05, .3]), r.choice([0, 0, .005, .02]), r.choice([0, .05, .3])
     for _ in range(100_000):
@@ -509,18 +583,28 @@ def walk(seed, without=None, fault=None, net=True):
                 w.run(m)
             live = [c for c in range(len(w.clients)) if w.can_step(c)]
         if not live:
-            return w.check_drained() if fault else w.check_end()
-        if fault == "part" and r.random() < .1:
+            for _ in repair or []:
+                pass
+            return w.check_repaired(fresh) if fault == "deep" else w.check_drained() if fault else w.check_end()
+        if fault in ("part", "deep") and r.random() < .1:
             past.append(w.snapshot(r))
-        if fault == "meta" and r.random() < .1:
+        if fault in ("meta", "deep") and r.random() < .1:
             metas.append(w.meta)
+        if fault == "deep" and strikes and metas and r.random() < .01:
+            w.sound, w.meta, strikes = False, r.choice(metas), strikes - 1
+            repair, fresh = w.repairing(), r.random() < .5
+            if fresh:                                               # nobody has pointers that were taken back
+                w.bag, w.out = [], [None] * len(w.out)
+                w.clients = [(c[0], "idle", None, 0, w.meta) for c in w.clients]
+        if repair and r.random() < .3 and next(repair, "over") == "over":
+            repair = None
         if fault == "meta" and strikes and metas and r.random() < .03:
             w.sound, w.meta = False, r.choice(metas[-4:])
             strikes -= 1
             continue
-        if fault == "part" and strikes and past and r.random() < .03:
+        if fault in ("part", "deep") and strikes and past and r.random() < .03:
             w.roll_back(r.choice(past[-4:]))
-            strikes -= 1
+            strikes, fresh = strikes - 1, False
         if net:
             if r.random() < late:
                 w.late(r)
@@ -564,12 +648,12 @@ if __name__ == "__main__":
     a = sys.argv[1:] or ["walk", "0", "2000"]
     if a[0] == "walk":
         for seed in range(int(a[1]), int(a[2])):
-            for fault in (None, "part", "meta"):
+            for fault in (None, "part", "meta", "deep"):
                 try:
                     walk(seed, None, fault)
                 except Violation as v:
                     sys.exit(f"walk {seed}, fault {fault}: {v}")
-        print(f"walks {a[1]} to {a[2]}, without faults, with parts and with meta rolled back: no violation")
+        print(f"walks {a[1]} to {a[2]}, without faults, with parts, meta and both rolled back: no violation")
     elif a[0] == "all":
         every(*map(int, a[1:5]), a[5].split(","))
     else:
@@ -577,7 +661,7 @@ if __name__ == "__main__":
         for rule in (a[1:] or sorted(RULES)):
             for seed in range(LIMIT):
                 try:
-                    for fault in (None, "part", "meta"):
+                    for fault in (None, "part", "meta", "deep"):
                         walk(seed, rule, fault)
                 except Violation as v:
                     print(f"without {rule} ({RULES[rule]}): {v} (walk {seed}, fault {fault})")

@@ -66,7 +66,6 @@ function take_over(list, key, cap, says)
   end
   save_list(list)
   if ttl >= 0 then
-    redis.call('PERSIST', shard)
     expire_all(list, ttl)
   end
   if rings then
