@@ -3,9 +3,11 @@ package shardedlist
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +147,7 @@ func everyCall(list, other *ShardedList) map[string]func(ctx context.Context) er
 		"Del":           func(ctx context.Context) error { return errorOf(list.Del(ctx)) },
 		"Info":          func(ctx context.Context) error { return errorOf(list.Info(ctx)) },
 		"Check":         list.Check,
+		"Repair":        list.Repair,
 		"DelStrays":     func(ctx context.Context) error { return errorOf(list.DelStrays(ctx)) },
 		"All": func(ctx context.Context) error {
 			for _, err := range list.All(ctx) {
@@ -158,3 +161,49 @@ func everyCall(list, other *ShardedList) map[string]func(ctx context.Context) er
 }
 
 func errorOf[T any](_ T, err error) error { return err }
+
+// Those that docs/spread.md adds are enough for a spread list.
+func TestPermissionsOfASpreadList(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("docs/guide.md")
+	require.NoError(t, err)
+	page, err := os.ReadFile("docs/spread.md")
+	require.NoError(t, err)
+	rule := regexp.MustCompile(`(?m)^ {4}ACL SETUSER worker (.*)$`).FindSubmatch(guide)
+	added := regexp.MustCompile("(?s)a user needs `(.*?)`.*?also\n`(.*?)`.*?replicas `(.*?)`").FindSubmatch(page)
+	require.NotNil(t, rule)
+	require.NotNil(t, added)
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			ctx, server := t.Context(), redistest.Start(t, kind)
+			setUser := []any{"acl", "setuser", "worker"}
+			for _, word := range strings.Fields(string(slices.Concat(rule[1], []byte(" "), added[1], []byte(" "), added[2]))) {
+				setUser = append(setUser, word)
+			}
+			require.NoError(t, server.Client(t).Do(ctx, setUser...).Err())
+			rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "worker", Password: "secret"})
+			t.Cleanup(func() { _ = rdb.Close() })
+			list, err := New(rdb, "jobs", WithParts(3), WithCapacity(2))
+			require.NoError(t, err)
+			calls := everyCall(list, beside(list))
+			delete(calls, "Adopt") // needs the plain key
+			delete(calls, "Restore")
+			for name, call := range calls {
+				for size := range 7 {
+					require.NoError(t, errorOf(list.Del(ctx)))
+					for value := range size {
+						require.NoError(t, errorOf(list.RPush(ctx, value)))
+					}
+					if err := call(ctx); err != nil {
+						assert.NotRegexp(t, "(?i)noperm|permission|can't run", err.Error(), "%s of %d", name, size)
+					}
+				}
+			}
+			log := server.Client(t).Do(ctx, "acl", "log").Val()
+			for _, entry := range log.([]any) {
+				assert.Contains(t, fmt.Sprint(entry), "info", "only the question for replicas was refused")
+			}
+		})
+	}
+}

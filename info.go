@@ -72,13 +72,30 @@ func (l *ShardedList) Check(ctx context.Context) error {
 	return l.wrap("check", l.list.Check(ctx))
 }
 
+// Repair mends what a failover has left of a list [WithParts], and returns what [ShardedList.Check] finds then: nil if the list is sound.
+//
+//   - Shards that the pointers do not name are a part of the list again.
+//   - Pointers that are lost are made again from the shards, of which the latest list counts. The option WithParts must say how many
+//     parts it had. Its capacity is that of the option, or what a new list would have.
+//   - A shard that is lost, with its elements, is replaced by an empty one, so that those behind it can be read.
+//
+// The elements come out in the order of the shards. Other clients may use the list meanwhile, but clients with pointers that a failover
+// took back may put elements outside again, for half a minute: Check tells. What is left of earlier lists stays as it is: for DelStrays,
+// or for somebody to look at. A list in one slot is only checked, as its keys have the same fate in a failover.
+//
+// It is O(shards), in bounded steps, and may be called again if it fails. See [ShardedList] for errors.
+func (l *ShardedList) Repair(ctx context.Context) error {
+	return l.wrap("repair", l.list.Repair(ctx))
+}
+
 // DelStrays deletes the stray shards of the list, and returns their number. A shard is stray if it is there but not in the list,
 // because the hash {name}:meta was evicted or deleted while the list had elements. Nothing else notices stray shards: the list is
 // empty without that hash, the next push begins it anew, and Del deletes only what was pushed since. Check names them.
 //
 // The list itself stays as it is, and other clients may use it meanwhile. A list that was renamed from this name keeps its shards, but
 // must not be renamed again while DelStrays runs. It finds shards with SCAN, and so is O(keys of the server), in bounded steps. If it
-// fails, it has deleted as many as it returns, or a hundred more. While the cluster slot of the list moves, it may miss some, or fail.
+// fails, it has deleted as many as it returns, or a hundred more. Those of a list [WithParts] are found in its parts; see
+// [ShardedList.Repair], which makes those that belong to the list a part of it again. While the cluster slot of the list moves, it may miss some, or fail.
 // It is not applied exactly once, and does not wait for replicas. See [ShardedList] for errors.
 func (l *ShardedList) DelStrays(ctx context.Context) (deleted int64, err error) {
 	deleted, err = l.list.DeleteStrays(ctx)

@@ -72,8 +72,8 @@ func WithoutExactlyOnce() Option {
 	}
 }
 
-// WithReplicas makes each method that changes the list, except Del and DelStrays, wait until n replicas have the change, as WAIT
-// does. The wait takes no extra round trip, and callers that share an operation share it. It lasts for at most timeout, from one
+// WithReplicas makes each method that changes the list, except Del, DelStrays and Repair, wait until n replicas have the change, as
+// WAIT does. The wait takes no extra round trip, and callers that share an operation share it. It lasts for at most timeout, from one
 // millisecond to half of the client's ReadTimeout. Pipelines and transactions through the hook do not wait.
 //
 // If fewer replicas answer in time, the method returns its result together with ErrNotReplicated: the operation was applied. A pop

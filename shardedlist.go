@@ -42,9 +42,9 @@ import (
 // # Retries
 //
 // While the server is loading, failing over or moving the slot of the list, a method retries until the deadline of ctx, or for
-// ten seconds from the call if ctx has none. A method that changes the list is applied exactly once, except Del and DelStrays: if
-// its reply is lost, it retries until then too, but for thirty seconds at most. A call that cannot connect fails after a few
-// attempts.
+// ten seconds from the call if ctx has none. A method that changes the list is applied exactly once, except Del, DelStrays and
+// Repair, which may be repeated: if its reply is lost, it retries until then too, but for thirty seconds at most. A call that cannot
+// connect fails after a few attempts.
 //
 // If a push, an edit, a move, or a change of expiry or name gives up while its outcome is unknown, it fails with
 // [ErrOutcomeUnknown]. If a pop does, it fails with the cause, and the elements that it took are put back at the end they came

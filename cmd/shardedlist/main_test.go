@@ -377,3 +377,28 @@ func TestTheAdoptingPage(t *testing.T) {
 	}
 	assert.Positive(t, commands)
 }
+
+func TestCheckRepairs(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer rdb.Close()
+	list, err := shardedlist.New(rdb, "l", shardedlist.WithParts(3), shardedlist.WithCapacity(1))
+	require.NoError(t, err)
+	for _, value := range []string{"a", "b", "c"} {
+		_, err := list.RPush(t.Context(), value)
+		require.NoError(t, err)
+	}
+	assert.Equal(t, result{exitOK, "ok\n", ""}, run(t, server, nil, "check", "--repair", "l"))
+	server.Del("{l}:meta")
+
+	got := run(t, server, nil, "check", "--parts", "3", "l")
+	assert.Equal(t, exitNothing, got.code)
+	assert.Equal(t, 3, strings.Count(got.out, "the pointers do not name shard"))
+	got = run(t, server, nil, "check", "--repair", "--parts", "3", "l")
+	assert.Equal(t, exitOK, got.code, got.err)
+	assert.Equal(t, 3, strings.Count(got.out, "the pointers do not name shard"))
+	assert.True(t, strings.HasSuffix(got.out, "\nrepaired\n"), got.out)
+	assert.Equal(t, result{exitOK, "a\nb\nc\n", ""}, run(t, server, nil, "lrange", "l", "0", "-1"))
+	assert.Equal(t, result{exitOK, "ok\n", ""}, run(t, server, nil, "check", "l"))
+}

@@ -148,33 +148,61 @@ func formOf(info shardedlist.Info) string {
 }
 
 func (a *app) checkCommand() *cobra.Command {
-	return &cobra.Command{
+	var repairs bool
+	var parts int
+	cmd := &cobra.Command{
 		Use:   "check LIST",
 		Short: "Verify how the list is stored",
 		Long: `Verify the invariants of a stored list. Print ok, or one line per violation with exit
 code 1. The command scans the keys of the server. The list may be in use. Stray shards can
-be deleted with del --only-strays.`,
-		Example: "  shardedlist check logs",
-		Args:    takes(1, 1),
+be deleted with del --only-strays.
+
+With --repair, mend a list that is spread over many slots: what a failover has put outside
+becomes a part of it again. Print the violations, and then repaired, or what is left. If
+the hash {LIST}:meta is lost, say with --parts over how many parts the list was spread.`,
+		Example: `  shardedlist check logs
+  shardedlist check --repair --parts 64 logs`,
+		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			var options []shardedlist.Option
+			if parts != 0 {
+				options = append(options, shardedlist.WithParts(parts))
+			}
 			return a.onList(cmd, args[0], func(ctx context.Context, list *shardedlist.ShardedList) error {
-				err := list.Check(ctx)
-				if errors.Is(err, shardedlist.ErrBroken) {
-					return a.printBreaches(list, err)
-				}
-				if err != nil {
-					return err
-				}
-				_, err = fmt.Fprintln(a.stdout, "ok")
-				return err
-			})
+				return a.check(ctx, list, repairs)
+			}, options...)
 		},
 	}
+	cmd.Flags().BoolVar(&repairs, "repair", false, "mend the list, if it is spread over many slots")
+	cmd.Flags().IntVar(&parts, "parts", 0, "number of `parts` of a list whose meta is lost")
+	return cmd
 }
 
-// printBreaches prints one line per violation that Check found.
-func (a *app) printBreaches(list *shardedlist.ShardedList, breaches error) error {
-	text := strings.TrimPrefix(breaches.Error(), fmt.Sprintf("shardedlist: check %q: ", list.Name()))
+func (a *app) check(ctx context.Context, list *shardedlist.ShardedList, repairs bool) error {
+	verdict := "ok"
+	err := list.Check(ctx)
+	if errors.Is(err, shardedlist.ErrBroken) && repairs {
+		if err := a.printBreaches("check", list, err); !errors.Is(err, errNothing) {
+			return err
+		}
+		verdict = "repaired"
+		err = list.Repair(ctx)
+	}
+	switch {
+	case errors.Is(err, shardedlist.ErrBroken) && repairs:
+		return a.printBreaches("repair", list, err)
+	case errors.Is(err, shardedlist.ErrBroken):
+		return a.printBreaches("check", list, err)
+	case err != nil:
+		return err
+	}
+	_, err = fmt.Fprintln(a.stdout, verdict)
+	return err
+}
+
+// printBreaches prints one line per violation that an operation has found.
+func (a *app) printBreaches(operation string, list *shardedlist.ShardedList, breaches error) error {
+	text := strings.TrimPrefix(breaches.Error(), fmt.Sprintf("shardedlist: %s %q: ", operation, list.Name()))
 	text = strings.ReplaceAll(text, shardedlist.ErrBroken.Error()+": ", "")
 	if _, err := fmt.Fprintln(a.stdout, text); err != nil {
 		return err

@@ -39,10 +39,8 @@ RULES = {
     "renew": "stale, though meta still says the same: the side gets an epoch above the shard's",
     "other_stale": "no empty list is told by a shard that has seen a newer epoch of the other pointer, which is elsewhere",
     "del_reads": "and not one cached from before it began",
-    "repair_compares": "a repair sets the pointers only if they are those from before it looked for shards",
-    "repair_marks": "and once nobody can make the ends any more that are not there",
+    "repair_encloses": "a repair lets the pointers enclose what it has found outside, wherever they are by then",
     "repair_above": "its epochs are newer than all that shards and parts have seen",
-    "repair_spares": "it closes no side for which there is a newer epoch than its own",
     "repair_fills": "it makes a shard where one is missing, which is closed",
     "repair_moves": "it lets the positions of a shard begin where those of the one before end",
 }
@@ -273,52 +271,53 @@ class World:
     # --- repair --------------------------------------------------------------------------------------------------------
 
     def repairing(self):
-        """The steps of a repair: it looks for shards, sets the pointers to all of them, and mends what is between them."""
-        word = None
-        while not word:
-            before = self.meta
+        """The steps of a repair: it looks for shards, lets the pointers enclose them, and mends what is between them."""
+        before = self.meta
+        yield
+        found, seen = {}, 0
+        for p in range(self.parts):                                 # one part after the other
+            found |= {i: max(s[4:6]) for (g, i), s in self.shards.items() if g == before[0] and self.part(i) == p}
+            seen = max(seen, self.marks[p])
             yield
-            found, seen = {}, 0
-            for p in range(self.parts):                             # one part after the other
-                found |= {i: s[4:6] for (g, i), s in self.shards.items() if g == before[0] and self.part(i) == p}
-                seen = max(seen, self.marks[p])
-                yield
-            if not found:
-                return
-            for side in (LEFT, RIGHT):                              # nobody makes an end any more that is not there
-                if before[1 + side] not in found and "repair_marks" in self.rules:
-                    p = self.part(before[1 + side])
-                    if (before[0], before[1 + side]) not in self.shards:
-                        self.marks[p] = max(self.marks[p], before[3 + side])
+        g, first, last, _, _, pl, pr, new, deleting = self.meta
+        if not found or g != before[0] or deleting:
+            return
+        outside = [i for i in found if not before[1] <= i <= before[2]]
+        if "repair_encloses" in self.rules:                         # also where others have moved them meanwhile
+            first, last = min([first, *outside]), max([last, *outside])
+        else:
+            first, last = min([before[1], *outside]), max([before[2], *outside])
+        new = max(new, max(found.values()) + 1, seen + 1) if "repair_above" in self.rules else new
+        self.meta = word = (g, first, last, new, new, pl, pr, new + 1, False)
+        missing, begins = [], None
+        for i in range(first, last + 1):
+            yield
+            borders = self.mend(word, i, begins)
+            if borders:
+                for j in reversed(missing):                         # those before the first that is there
                     yield
-            first, last = min(found), max(found)
-            if (self.meta[:8] == before[:8] or "repair_compares" not in self.rules) and not self.meta[8]:
-                new = max(self.meta[7], *(max(e) + 1 for e in found.values()), seen + 1)
-                new = new if "repair_above" in self.rules else max(1, self.meta[7])
-                self.meta = word = (before[0], first, last, new, new, 0, 0, new + 1, False)
-        end = None
-        for i in range(word[1], word[2] + 1):
-            yield
-            end = self.mend(word, i, end)
+                    self.mend(word, j, borders[0])
+                missing, begins = [], borders[1]
+            elif begins is None:
+                missing.append(i)
 
-    def mend(self, word, i, start):
-        """The step on one shard. It returns where the shard ends, if that is fixed."""
+    def mend(self, word, i, begins):
+        """The step on one shard. It returns its borders, if there is one."""
         s = self.shards.get((word[0], i))
         if s is None:
-            if start is None or word[3] <= self.marks[self.part(i)] or i in word[1:3] or "repair_fills" not in self.rules:
+            if begins is None or word[3] <= self.marks[self.part(i)] or i in word[1:3] or "repair_fills" not in self.rules:
                 return None
-            self.shards[word[0], i] = [0, start, False, False, 0, 0, False, LEFT, start]
-            return start
+            s = self.shards[word[0], i] = [0, begins, False, False, 0, 0, False, LEFT, begins]
         for side in (LEFT, RIGHT):
-            if word[1 + side] != i and s[2 + side] and (s[4 + side] < word[3 + side] or "repair_spares" not in self.rules):
+            if word[1 + side] != i and s[2 + side]:
                 self.shut(s, side)
                 s[2 + side] = False
                 if s[6]:
                     s[6] = False
                     self.ring(i)
-        if start is not None and not s[2 + LEFT] and "repair_moves" in self.rules:
-            s[8] += start - self.border(s, LEFT)
-        return None if s[2 + RIGHT] else self.border(s, RIGHT)
+        if begins is not None and not s[2 + LEFT] and "repair_moves" in self.rules:
+            s[8] += begins - self.border(s, LEFT)
+        return self.border(s, LEFT), self.border(s, RIGHT)
 
     # --- exactly once --------------------------------------------------------------------------------------------------
 
@@ -532,10 +531,10 @@ class World:
             pass
         g, first, last = self.meta[:3]
         chain = [self.shards.get((g, i)) for i in range(first, last + 1)] if any(gen == g for gen, _ in self.shards) else []
+        if None in chain[1:-1]:
+            raise Violation("a shard is missing")
         for a, b in zip(chain, chain[1:]):
-            if a is None or b is None:
-                raise Violation("a shard is missing")
-            if self.border(a, RIGHT) != self.border(b, LEFT):
+            if a and b and self.border(a, RIGHT) != self.border(b, LEFT):
                 raise Violation("positions are not contiguous")
         self.check_drained()
         if any(s[0] for (gen, i), s in self.shards.items() if gen == g):

@@ -243,6 +243,20 @@ func (l *List) Check(ctx context.Context) error {
 	return err
 }
 
+// DeleteStrays deletes the shards that Check calls stray.
+func (l *List) DeleteStrays(ctx context.Context) (int64, error) {
+	return either(l,
+		func() (int64, error) { return l.List.DeleteStrays(ctx) },
+		func() (int64, error) { return l.Many.DeleteStrays(ctx) })
+}
+
+func (l *List) Repair(ctx context.Context) error {
+	_, err := either(l,
+		func() (any, error) { return nil, l.List.Repair(ctx) },
+		func() (any, error) { return nil, l.Many.Repair(ctx) })
+	return err
+}
+
 // The methods below take other lists, of which those in one slot need the layout itself.
 
 func inOneSlot(list layout.List) layout.List {

@@ -94,6 +94,8 @@ type List interface {
 	All(ctx context.Context) iter.Seq2[string, error]
 	Info(ctx context.Context) (Info, error)
 	Check(ctx context.Context) error
+	// Repair mends what it can of what Check finds, and returns what Check finds then.
+	Repair(ctx context.Context) error
 	// DeleteStrays unlinks the shards that meta does not know, and returns their number.
 	DeleteStrays(ctx context.Context) (int64, error)
 }

@@ -107,7 +107,7 @@ func (l *List) sweep(ctx context.Context, p *pointers, limit int64) error {
 	}
 	last = min(last, first+limit-1)
 	old := *p
-	old.word = fmt.Sprintf("%d 0 0 0 0 0 0 1", generation)
+	old.word = retiredWord(generation)
 	var (
 		group    sync.WaitGroup
 		atOnce   = make(chan struct{}, sweepAtNow)
@@ -131,3 +131,6 @@ func (l *List) sweep(ctx context.Context, p *pointers, limit int64) error {
 	_, err := l.onMeta(ctx, deleteScript, "swept", generation, last)
 	return err
 }
+
+// retiredWord names a generation whose shards are unlinked.
+func retiredWord(generation int64) string { return fmt.Sprintf("%d 0 0 0 0 0 0 1", generation) }

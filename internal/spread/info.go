@@ -104,7 +104,7 @@ func (l *List) Check(ctx context.Context) error {
 			return errors.Join(breaches...)
 		case s.borders[left] != next:
 			breach("shard %d begins at position %d, and not at %d", id, s.borders[left], next)
-		case s.borders[left] == s.borders[right]:
+		case s.borders[left] == s.borders[right] && !l.replaces(ctx, p, id):
 			breach("shard %d between the ends has no elements", id)
 		case s.open[left] || s.open[right]:
 			breach("shard %d between the ends is open", id)
@@ -115,4 +115,11 @@ func (l *List) Check(ctx context.Context) error {
 		breach("shard %d begins at position %d, and not at %d", last.id, last.borders[left], next)
 	}
 	return errors.Join(breaches...)
+}
+
+// replaces reports whether a repair has made the shard for one that was lost.
+func (l *List) replaces(ctx context.Context, p *pointers, id int64) bool {
+	var mark int64
+	_, states, err := l.shardsIn(ctx, l.part(p, id), &mark, "", fmt.Sprintf("%d.%d", p.generation, id))
+	return err == nil && len(states) == 1 && states[0].epoch == 0
 }

@@ -2,8 +2,10 @@ package spread
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
@@ -105,6 +107,7 @@ func (s *stage) layout(words ...int) (values []string) {
 const (
 	generationWord = 3
 	firstWord      = 4
+	lastWord       = 5
 	leftEpochWord  = 6
 	flagsWord      = 11
 )
@@ -202,6 +205,50 @@ var rules = []struct {
 		s.pointers()
 		s.run("spread_delete", "begin", 6)
 		return s.layout(flagsWord)[0] == "2"
+	}},
+	{"repair_encloses", "first, last = math.min(first, p.ids[1]), math.max(last, p.ids[2])", "", func(s *stage) bool {
+		s.pointers()
+		s.run("spread_move", "R", 20, "CLOSED", 4)
+		s.run("spread_repair", 7, 3, 2, 7, -3, 0, -5, 0, 1)
+		return slices.Equal(s.layout(firstWord, lastWord), []string{"-3", "1"})
+	}},
+	{"repair_above", "epoch = math.max(p and p.next or microseconds(), epoch)", "epoch = p.next", func(s *stage) bool {
+		s.pointers()
+		s.run("spread_repair", 7, 3, 2, 7, -3, 0, -5, 0, "5000000000000000")
+		return s.layout(leftEpochWord)[0] == "5000000000000000"
+	}},
+	{"a repaired list does not expire", "redis.call('PERSIST', META)\nreturn reply()", "return reply()", func(s *stage) bool {
+		s.pointers()
+		s.rdb.PExpire(s.t.Context(), s.key, time.Minute)
+		s.run("spread_repair", 7, 3, 2, 7, -3, 0, -5, 0, 1)
+		return s.rdb.PTTL(s.t.Context(), s.key).Val() == -1
+	}},
+	{"repair of another list", " ~= ARGV[1] or", " == 0 or", func(s *stage) bool {
+		s.pointers()
+		return s.run("spread_repair", 6, 3, 2, 6, -3, 0, -5, 0, 1) == nil && s.layout(firstWord)[0] == "0"
+	}},
+	{"repair_fills", "if not begins or EPOCHS[1] <= mark", "if true or EPOCHS[1] <= mark", func(s *stage) bool {
+		s.run("spread_mend", "", "", "", "L", at(0, 2, 10, 10), 1, 5)
+		return s.state(1) == "000"
+	}},
+	{"no shard is made that was retired", "EPOCHS[1] <= mark or id == IDS[1]", "id == IDS[1]", func(s *stage) bool {
+		s.watermark(10)
+		s.run("spread_mend", "", "", "", "L", at(0, 2, 10, 10), 1, 5)
+		return s.state(1) == ""
+	}},
+	{"repair_moves", "shard.position + begins - border(shard, 1), true", "shard.position, true", func(s *stage) bool {
+		s.push("L", at(0, 0, 10, 10), "x")
+		return fmt.Sprint(s.run("spread_mend", "", "", "", "L", at(-1, 1, 20, 20), 0, 5)) == "[5 6]"
+	}},
+	{"a repair closes what is between the ends", "    shut(shard, side)\n    rings = disarm", "    rings = disarm", func(s *stage) bool {
+		s.pop("L", at(0, 0, 10, 10), "first")
+		s.run("spread_mend", "", "", "", "L", at(-1, 1, 20, 20), 0, 5)
+		return s.state(0) == "000" && s.rings() == 1
+	}},
+	{"and rings", "rings = disarm(shard) or rings\n  end\nend\nif begins", "end\nend\nif begins", func(s *stage) bool {
+		s.pop("L", at(0, 0, 10, 10), "first")
+		s.run("spread_mend", "", "", "", "L", at(-1, 1, 20, 20), 0, 5)
+		return s.state(0) == "000" && s.rings() == 1
 	}},
 	{"epochs outlive a meta that is lost", "local now = microseconds()\n  save_pointers({", "local now = 1\n  save_pointers({", func(s *stage) bool {
 		s.run("spread_pointers", 1, 3, 2, "")

@@ -43,10 +43,34 @@ func (l *List) Strays(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
+// DeleteStrays deletes those that Strays names, and returns their number.
+func (l *List) DeleteStrays(ctx context.Context) (deleted int64, err error) {
+	p, err := l.readMeta(ctx, false)
+	if err != nil {
+		return 0, err
+	} else if p == nil {
+		p = &pointers{parts: int64(l.config.Parts)}
+	}
+	found, err := l.strays(ctx, p.parts)
+	if err != nil {
+		return 0, err
+	}
+	for _, a := range found {
+		old := *p
+		old.word = retiredWord(a.generation)
+		reply, err := l.run(ctx, l.onShard(&old, retireScript, a.id, a.id))
+		if err != nil {
+			return deleted, err
+		}
+		deleted += reply.(int64)
+	}
+	return deleted, nil
+}
+
 func (l *List) strays(ctx context.Context, parts int64) (found []address, err error) {
 	for look := range strayLooks {
 		if look == 0 {
-			found, err = l.shardsOf(ctx, parts)
+			_, err = l.scan(ctx, parts, func(s state) { found = append(found, s.address) })
 		} else {
 			found, err = l.still(ctx, parts, found)
 		}
@@ -84,24 +108,34 @@ func (p *pointers) names(a address) bool {
 	return false
 }
 
-// shardsOf returns all shards in the parts of the list.
-func (l *List) shardsOf(ctx context.Context, parts int64) (all []address, err error) {
+// state is what a part knows of one of its shards.
+type state struct {
+	address
+	open  [2]bool
+	epoch int64 // the newest that the shard has seen
+}
+
+// scan calls do for all shards in the parts of the list, for some of them twice. It returns the highest watermark.
+func (l *List) scan(ctx context.Context, parts int64, do func(state)) (mark int64, err error) {
 	for part := range parts {
 		for cursor := "0"; ; {
-			var some []address
-			if cursor, some, err = l.shardsIn(ctx, l.partOf(part, parts), cursor, scanFields); err != nil {
-				return nil, err
+			next, some, err := l.shardsIn(ctx, l.partOf(part, parts), &mark, cursor, scanFields)
+			if err != nil {
+				return 0, err
 			}
-			if all = append(all, some...); cursor == "0" {
+			for _, s := range some {
+				do(s)
+			}
+			if cursor = next; cursor == "0" {
 				break
 			}
 		}
 	}
-	return all, nil
+	return mark, nil
 }
 
-// shardsIn sends the script for some shards of a part. Unlike HSCAN, it never reads from a replica.
-func (l *List) shardsIn(ctx context.Context, part Part, args ...any) (cursor string, all []address, err error) {
+// shardsIn sends the script for some shards of a part, and raises mark to its watermark. Unlike HSCAN, it never reads from a replica.
+func (l *List) shardsIn(ctx context.Context, part Part, mark *int64, args ...any) (cursor string, some []state, err error) {
 	reply, err := l.run(ctx, l.sessions.Read(shardsScript, []any{part.Meta}, args...))
 	if err != nil {
 		return "", nil, err
@@ -109,19 +143,29 @@ func (l *List) shardsIn(ctx context.Context, part Part, args ...any) (cursor str
 	words := reply.([]any)
 	fields := words[1].([]any)
 	for i := 0; i < len(fields); i += 2 {
-		if a, ok := parseAddress(fields[i].(string)); ok {
-			all = append(all, a)
+		if s, ok := parseState(fields[i].(string), fields[i+1].(string)); ok {
+			some = append(some, s)
 		}
 	}
-	return words[0].(string), all, nil
+	if here, err := strconv.ParseInt(words[2].(string), 10, 64); err == nil {
+		*mark = max(*mark, here)
+	}
+	return words[0].(string), some, nil
 }
 
-func parseAddress(field string) (a address, ok bool) {
-	generation, id, ok := strings.Cut(field, ".")
-	var err1, err2 error
-	a.generation, err1 = strconv.ParseInt(generation, 10, 64)
-	a.id, err2 = strconv.ParseInt(id, 10, 64)
-	return a, ok && err1 == nil && err2 == nil
+// parseState reads a field of a part and its value.
+func parseState(field, value string) (s state, ok bool) {
+	if _, err := fmt.Sscanf(field, "%d.%d", &s.generation, &s.id); err != nil {
+		return s, false
+	}
+	var flags string
+	var epochs [2]int64
+	if _, err := fmt.Sscan(value, &flags, &epochs[left], &epochs[right]); err != nil || len(flags) != 4 {
+		return s, true // Check tells that it is broken
+	}
+	s.open = [2]bool{flags[0] == '1', flags[1] == '1'}
+	s.epoch = max(epochs[left], epochs[right])
+	return s, true
 }
 
 // still returns those of the shards that are there.
@@ -133,11 +177,14 @@ func (l *List) still(ctx context.Context, parts int64, shards []address) (found 
 	}
 	for part, all := range fields {
 		for some := range slices.Chunk(all, scanFields) {
-			_, there, err := l.shardsIn(ctx, part, append([]any{""}, some...)...)
+			var mark int64
+			_, there, err := l.shardsIn(ctx, part, &mark, append([]any{""}, some...)...)
 			if err != nil {
 				return nil, err
 			}
-			found = append(found, there...)
+			for _, s := range there {
+				found = append(found, s.address)
+			}
 		}
 	}
 	return found, nil
