@@ -118,15 +118,40 @@ func spreadModel() porcupine.Model {
 	return model
 }
 
+// stalePointers is a hook for a client that acts on pointers which others have moved meanwhile: replies with them come late.
+type stalePointers struct{ delayed atomic.Int64 }
+
+func (s *stalePointers) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s *stalePointers) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (s *stalePointers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if args := cmd.Args(); cmd.Name() == "evalsha" && strings.HasSuffix(fmt.Sprint(args[3]), "}:meta") {
+			s.delayed.Add(1)
+			time.Sleep(rand.N(3 * time.Millisecond))
+		}
+		return err
+	}
+}
+
 // Handles with pointers that others have moved meanwhile push and pop at both ends, wait, and are cancelled: there is an order of all
 // calls that explains what each of them saw.
 func TestSpreadListInExactOrder(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		var connections []redis.UniversalClient
-		for range 5 {
+		var stale stalePointers
+		for i := range 5 {
 			connections = append(connections, server.Client(t))
+			if i%2 == 1 {
+				connections[i].AddHook(&stale)
+			}
 		}
+		defer func() { assert.Greater(t, stale.delayed.Load(), int64(100)) }()
 		for seed := range uint64(32) {
 			name := newList(t, connections[0]).Name()
 			options := []Option{WithParts([]int{1, 2, 3, 64}[seed%4]), WithCapacity([]int{1, 2, 3, 7}[seed/4%4])}
