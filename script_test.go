@@ -85,7 +85,6 @@ var operations = map[string]func(ctx context.Context, list *ShardedList) error{
 		return ignoreNil(err)
 	},
 	"del":       func(ctx context.Context, list *ShardedList) error { _, err := list.Del(ctx); return err },
-	"repair":    func(ctx context.Context, list *ShardedList) error { return list.Repair(ctx) },
 	"delstrays": func(ctx context.Context, list *ShardedList) error { _, err := list.DelStrays(ctx); return err },
 	"lpushx": func(ctx context.Context, list *ShardedList) error {
 		_, err := list.LPushX(ctx, numbers(0, 3)...)
