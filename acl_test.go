@@ -7,7 +7,6 @@ import (
 	"os"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -178,7 +177,7 @@ func TestPermissionsOfASpreadList(t *testing.T) {
 			t.Parallel()
 			ctx, server := t.Context(), redistest.Start(t, kind)
 			setUser := []any{"acl", "setuser", "worker"}
-			for _, word := range strings.Fields(string(slices.Concat(rule[1], []byte(" "), added[1], []byte(" "), added[2]))) {
+			for _, word := range strings.Fields(fmt.Sprintf("%s %s %s +scan", rule[1], added[1], added[2])) {
 				setUser = append(setUser, word)
 			}
 			require.NoError(t, server.Client(t).Do(ctx, setUser...).Err())
