@@ -2,7 +2,9 @@ package shardedlist
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -256,6 +258,7 @@ func TestRepairUnderTraffic(t *testing.T) {
 			})
 		}
 		repairer := openList(t, server.Client(t), list.Name())
+		struck := 0
 		until := time.Now().Add(3 * time.Second)
 		for time.Now().Before(until) {
 			takeBack := takenBack(t, list)
@@ -264,6 +267,9 @@ func TestRepairUnderTraffic(t *testing.T) {
 				require.NoError(t, err)
 			}
 			takeBack()
+			if errors.Is(repairer.Check(t.Context()), ErrBroken) {
+				struck++
+			}
 			err := repairer.Repair(t.Context())
 			if err != nil {
 				require.ErrorIs(t, err, ErrBroken)
@@ -278,10 +284,54 @@ func TestRepairUnderTraffic(t *testing.T) {
 			more, err = pops(last.RPop)
 			require.NoError(t, err)
 		}
+		assert.Positive(t, struck, "pointers taken back left shards outside")
 		assert.Len(t, seen, int(next.Load())+50)
 		for value, times := range seen {
 			assert.Equal(t, 1, times, value)
 		}
 		t.Logf("%d elements, %d repairs left something", len(seen), broken.Load())
+	})
+}
+
+// lostRepair is a hook that loses the reply of the first script that sets pointers.
+type lostRepair struct{ lost bool }
+
+func (l *lostRepair) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (l *lostRepair) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (l *lostRepair) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		before := l.lost
+		err := next(ctx, cmd)
+		if args := cmd.Args(); !before && err == nil && len(args) == 4+9 {
+			l.lost = true
+			cmd.SetErr(io.EOF)
+			return io.EOF
+		}
+		return err
+	}
+}
+
+// A repair whose first reply is lost goes on.
+func TestRepairWhoseReplyIsLost(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		list := newList(t, rdb, WithParts(3), WithCapacity(2))
+		for i := range 10 {
+			_, err := list.RPush(ctx, i)
+			require.NoError(t, err)
+		}
+		require.NoError(t, rdb.Del(ctx, list.keys().Meta).Err())
+		unlucky, hook := server.Client(t), &lostRepair{}
+		unlucky.AddHook(hook)
+		other, err := New(unlucky, list.Name(), WithParts(3), WithCapacity(2))
+		require.NoError(t, err)
+		require.NoError(t, other.Repair(ctx))
+		assert.True(t, hook.lost)
+		whole(t, openList(t, rdb, list.Name()), words(numbers(0, 10)))
 	})
 }

@@ -25,59 +25,69 @@ func (l *List) Repair(ctx context.Context) error {
 		if !errors.Is(err, layout.ErrBroken) || try == maxRepairs {
 			return err
 		}
-		p, problem := l.enclose(ctx)
-		if problem != nil {
+		p, found, problem := l.enclose(ctx)
+		switch {
+		case problem != nil:
 			return problem
-		} else if p == nil {
+		case !found:
 			return err // a repair mends nothing here
-		}
-		if err := l.mend(ctx, p); err != nil {
-			return err
+		case p != nil:
+			if err := l.mend(ctx, p); err != nil {
+				return err
+			}
 		}
 	}
 }
 
-// enclose sets the pointers, or returns nil if there is nothing to enclose.
-func (l *List) enclose(ctx context.Context) (*pointers, error) {
-	if err := l.lock(ctx); err != nil {
-		return nil, err
+// enclose sets the pointers, and reports whether it has found shards to enclose. It returns nil if the list has become another meanwhile.
+func (l *List) enclose(ctx context.Context) (p *pointers, found bool, err error) {
+	if p, err = l.settled(ctx); err != nil {
+		return nil, false, err
 	}
-	defer l.unlock()
-	if _, err := l.refresh(ctx, false); err != nil { // ends a delete that is under way
-		return nil, err
+	e, err := l.extent(ctx, p)
+	if err != nil || e == nil {
+		return nil, false, err
 	}
-	p, err := l.readMeta(ctx, false)
-	if err != nil {
-		return nil, err
-	}
-	found, err := l.extent(ctx, p)
-	if err != nil || found == nil {
-		return nil, err
-	}
-	q := &pointers{parts: found.parts, generation: found.generation, ids: [2]int64{found.ends[left].id, found.ends[right].id}}
+	q := &pointers{parts: e.parts, generation: e.generation, ids: [2]int64{e.ends[left].id, e.ends[right].id}}
 	known := any("")
 	if p != nil {
 		known, q.capacity = p.generation, p.capacity
 	} else if q.capacity, err = l.config.Capacity(ctx); err != nil {
-		return nil, err
+		return nil, true, err
 	}
 	q.word = fmt.Sprintf("%d %d %d 0 0 0 0 %d", q.generation, q.ids[left], q.ids[right], q.capacity)
 	for side, id := range q.ids {
 		if s, err := l.look(ctx, q, id, "L", 1, 0); err != nil {
-			return nil, err
+			return nil, true, err
 		} else if s != nil {
 			q.borders[side] = s.borders[1-side]
 		}
 	}
+	if err := l.lock(ctx); err != nil {
+		return nil, true, err
+	}
+	defer l.unlock()
 	now := time.Now()
 	reply, err := l.runOnMeta(ctx, repairScript, known, q.parts, q.capacity, q.generation, q.ids[left], q.ids[right], q.borders[left],
-		q.borders[right], found.epoch+1)
+		q.borders[right], e.epoch+1)
 	if err != nil {
+		return nil, true, err
+	}
+	p, err = readPointers(reply, now)
+	l.remember(p)
+	return p, true, err
+}
+
+// settled reads the pointers, and ends a delete that is under way.
+func (l *List) settled(ctx context.Context) (*pointers, error) {
+	if err := l.lock(ctx); err != nil {
 		return nil, err
 	}
-	q, err = readPointers(reply, now)
-	l.remember(q)
-	return q, err
+	defer l.unlock()
+	if _, err := l.refresh(ctx, false); err != nil {
+		return nil, err
+	}
+	return l.readMeta(ctx, false)
 }
 
 // extent is where the shards of a generation are.
