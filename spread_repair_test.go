@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -306,7 +307,7 @@ func (l *lostRepair) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		before := l.lost
 		err := next(ctx, cmd)
-		if args := cmd.Args(); !before && err == nil && len(args) == 4+9 {
+		if args := cmd.Args(); !before && err == nil && len(args) == 4+9 && strings.HasSuffix(fmt.Sprint(args[3]), "}:meta") {
 			l.lost = true
 			cmd.SetErr(io.EOF)
 			return io.EOF
