@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 const (
@@ -59,13 +60,28 @@ func (s *Server) MoveSlot(ctx context.Context, slot, to int, step func(moved int
 	rest := slices.DeleteFunc(slices.Clone(s.processes), func(p *process) bool {
 		return p == source || p == target
 	})
-	for _, p := range append([]*process{target, source}, rest...) {
-		if err := p.setSlot(ctx, slot, "NODE", targetID); err != nil {
-			return err
+	for range assignments {
+		for _, p := range append([]*process{target, source}, rest...) {
+			if err = p.setSlot(ctx, slot, "NODE", targetID); err != nil {
+				return err
+			}
+		}
+		soon, cancel := context.WithTimeout(ctx, agreeFor)
+		err = poll(soon, nil, func() error { return s.moved(ctx, slot, to) })
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			break
 		}
 	}
-	return poll(ctx, nil, func() error { return s.moved(ctx, slot, to) })
+	return err
 }
+
+// Nodes that are busy have been seen not to agree for as long as one waits. An
+// operator would assign the slot again, as redis-cli --cluster fix does.
+const (
+	assignments = 6
+	agreeFor    = 10 * time.Second
+)
 
 // moved returns nil if all nodes know that the slot has moved to that node.
 func (s *Server) moved(ctx context.Context, slot, to int) error {
