@@ -3,6 +3,7 @@ package shardedlist
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -51,6 +52,58 @@ func TestAdoptTakesAPlainListOver(t *testing.T) {
 		require.NoError(t, list.Adopt(ctx, func(moved, total int64) { progress = append(progress, [2]int64{moved, total}) }))
 		assert.Equal(t, [][2]int64{{0, 0}}, progress, "there is nothing to adopt")
 	})
+}
+
+// No step moves more than 1,000 elements or 256 KiB: the capacity of a list that was a plain one is chosen so.
+func TestStepsOfAdoptAndRestoreAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ size, capacity, want int }{
+		"small elements":  {10, 512, 512},
+		"many in a shard": {10, 2500, 1000},
+		"large elements":  {10_000, 512, 26},
+		"huge elements":   {300_000, 512, 1},
+	} {
+		for _, first := range []string{"Adopt", "RPush", "LPop"} {
+			t.Run(name+" "+first, func(t *testing.T) {
+				t.Parallel()
+				ctx, rdb := t.Context(), redistest.Shared(t, redistest.Redis).Client(t)
+				list := openList(t, rdb, uniqueName(t), WithPlain(), WithCapacity(c.capacity))
+				values := make([]any, 3000)
+				if c.size > 10_000 {
+					values = values[:600]
+				}
+				for i := range values {
+					values[i] = fmt.Sprintf("%0*d", c.size, i)
+				}
+				for some := range slices.Chunk(values, 100) {
+					require.NoError(t, rdb.RPush(ctx, list.Name(), some...).Err())
+				}
+				switch first {
+				case "RPush":
+					_, err := list.RPush(ctx, values[0])
+					require.NoError(t, err)
+				case "LPop":
+					_, err := list.LPop(ctx)
+					require.NoError(t, err)
+				}
+				most := int64(max(1, min(1000, 1<<18/c.size)))
+				var before int64
+				steps := func(moved, _ int64) {
+					assert.LessOrEqual(t, moved-before, most, "elements moved by one step")
+					before = moved
+				}
+				require.NoError(t, list.Adopt(ctx, steps))
+				info, err := list.Info(ctx)
+				require.NoError(t, err)
+				assert.EqualValues(t, c.want, info.Capacity)
+				before = 0
+				require.NoError(t, list.Restore(ctx, steps))
+				assert.Equal(t, info.Length, rdb.LLen(ctx, list.Name()).Val())
+				require.NoError(t, list.Check(ctx))
+				rdb.Del(ctx, list.Name())
+			})
+		}
+	}
 }
 
 // Whatever is done to a list with a long shard, it is what a plain list would be: see also TestModel.
@@ -369,7 +422,7 @@ func migrate(t *testing.T, server *redistest.Server, proxy *redistest.Proxy, nam
 	t.Cleanup(func() { proxy.Set(redistest.Faults{}) })
 	_, err := list.LLen(ctx)
 	require.NoError(t, err)
-	proxy.Set(redistest.Faults{CutReply: 0.2})
+	proxy.Set(redistest.Faults{CutReply: 0.35})
 	var group sync.WaitGroup
 	defer group.Wait()
 	group.Go(func() {

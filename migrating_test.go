@@ -284,7 +284,7 @@ func TestANewHookUsesAListWhoseSlotIsStuckInAMove(t *testing.T) {
 	require.NoError(t, hooked().RPush(t.Context(), key, numbers(0, 10)...).Err())
 	list := openList(t, server.Client(t), key)
 	plain, foreign := server.Client(t), key+":plain"
-	require.NoError(t, plain.RPush(t.Context(), foreign, "plain").Err())
+	require.NoError(t, plain.RPush(t.Context(), foreign, numbers(0, 1000)...).Err())
 	require.NoError(t, plain.Set(t.Context(), key+":number", 1, 0).Err())
 	interrupted(t, server, list, func() {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -301,6 +301,9 @@ func TestANewHookUsesAListWhoseSlotIsStuckInAMove(t *testing.T) {
 		brief, stop = context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer stop()
 		assert.Error(t, hooked().LLen(brief, foreign).Err(), "nor does it count as empty")
+		brief, stop = context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer stop()
+		assert.Error(t, hooked().LPop(brief, foreign).Err(), "nor is it taken over")
 
 		// Commands of other types find what is here.
 		assert.EqualValues(t, 2, hooked().Incr(ctx, key+":number").Val())
@@ -335,8 +338,8 @@ func TestANewHookUsesAListWhoseSlotIsStuckInAMove(t *testing.T) {
 	})
 	assert.Equal(t, words(numbers(3, 12)), content(t, list))
 	assert.Equal(t, "5", hooked().Get(t.Context(), key+":number").Val())
-	assert.Equal(t, []string{"plain"}, plain.LRange(t.Context(), foreign, 0, -1).Val())
-	assert.EqualValues(t, 2, hooked().RPush(t.Context(), foreign, "x").Val(), "it is taken over when the slot has moved")
+	assert.Equal(t, words(numbers(0, 1000)), plain.LRange(t.Context(), foreign, 0, -1).Val())
+	assert.EqualValues(t, 1001, hooked().RPush(t.Context(), foreign, "x").Val(), "it is taken over when the slot has moved")
 	require.NoError(t, list.Check(t.Context()))
 }
 

@@ -64,9 +64,8 @@ end
 
 -- decide gives the list its capacity, if it consists of a long shard: nothing depends on the former one yet.
 local function decide()
-  local alone = list.first == list.last and list.cap ~= cap
-  if alone and redis.call('LLEN', list.shards .. list.first) > math.max(list.cap, cap) then
-    list.cap = cap
+  if list.first == list.last and redis.call('LLEN', list.shards .. list.first) > math.max(list.cap, cap) then
+    list.cap = capacity_beside(list, cap)
     save_list(list)
   end
 end
@@ -79,11 +78,11 @@ local function split(moved)
     repeat
       local size = string.len(redis.call('LINDEX', list.shards .. (at_left and list.first or list.last), 0))
       local step, moves = 0, false
-      if moved == 0 or moved + list.cap <= MOVE_STEP then
+      if may_move(list, moved, size) then
         step, moves = carve(list, at_left)
       end
       moved, waits = moved + step, waits or moves
-    until step == 0 or size * moved > CARVE_BYTES
+    until step == 0
   end
   return moved, waits
 end

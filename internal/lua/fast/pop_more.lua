@@ -1,7 +1,7 @@
--- Pops elements for any caller, from a shard that has more or from a list of one shard, or finds the list empty. KEYS and ARGV
--- are those of commands/pop.lua.
+-- Pops elements for any caller, from a shard that has more or from a list of one shard, or takes a plain list over and pops, or
+-- finds the list empty. KEYS and ARGV are those of commands/pop.lua.
 --
--- requires: fast/pop fast/empty shared/popped
+-- requires: fast/pop fast/found shared/popped
 
 FAST = FAST and COUNT > 0 and COUNT < UNPACK_MAX
 local JOIN_NOW = WATCHES and join_after(JOIN, popped_at(ARGV[4] == 'L')) or JOIN
@@ -42,4 +42,14 @@ elseif FAST and RECORD and is_free() then
   end
   save_record('')
   return { 0 }
+end
+if FAST and not SHARDS and WATCHES and HOW ~= 'woken' then
+  local left, shards = ARGV[4] == 'L', new_prefix()
+  if plain_found(shards, 0, 0) > COUNT then
+    redis.call('RENAME', PLAIN, shards .. 0)
+    local values = redis.call(left and 'LPOP' or 'RPOP', shards .. 0, COUNT)
+    write_pointers(false, 0, 0, TAKEN_CAPACITY, false, popped_at(left), shards)
+    save_popped('', { values }, #values)
+    return { 2, values }
+  end
 end

@@ -6,8 +6,11 @@
 --
 -- requires: shared/list shared/shards shared/values
 
-local MOVE_STEP = 1000 -- elements that one script moves from key to key, or those of one shard
-local CARVE_BYTES = 262144 -- that it moves, about
+-- may_move tells whether a script that has moved some elements may also move those of a full shard. size is that of one.
+local function may_move(list, moved, size)
+  local all = moved + list.cap
+  return moved == 0 or all <= MOVE_STEP and all * size <= MOVE_BYTES
+end
 
 -- shift_elements moves elements from the right end of a key to the left end of another, or from left to right.
 -- They keep their order. The script has written before.
@@ -45,7 +48,7 @@ local function carve_at_times(list, left, size, count)
   local period = math.max(1, math.floor(list.cap / 8))
   if size % period + count >= period then
     local inner = redis.call('LINDEX', list.shards .. (left and list.first or list.last), left and -1 or 0)
-    if #inner * list.cap <= CARVE_BYTES then
+    if #inner * list.cap <= MOVE_BYTES then
       carve(list, left)
     end
   end

@@ -34,10 +34,10 @@ local function gather(list, moved, unbounded)
   local problem
   while list.first < list.last and (unbounded or moved < MOVE_STEP) and not problem do
     local sample = math.max(1, #(redis.call('LINDEX', list.shards .. list.last, 0) or ''))
-    if not unbounded and moved > 0 and (moved + list.cap > MOVE_STEP or sample * moved > CARVE_BYTES) then
+    if not (unbounded or may_move(list, moved, sample)) then
       break
     end
-    local most = math.max(1, math.min(MOVE_STEP - moved, math.floor(CARVE_BYTES / sample)))
+    local most = math.max(1, math.min(MOVE_STEP - moved, math.floor(MOVE_BYTES / sample)))
     local merged
     merged, problem = merge(list, unbounded and MOVE_STEP or most)
     moved = moved + (merged or 0)

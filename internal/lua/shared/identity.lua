@@ -8,7 +8,7 @@
 -- requires: shared/keys
 
 -- new_prefix returns a prefix that no other list has.
-local function new_prefix()
+function new_prefix()
   local number = ARGV[2] ~= '' and ARGV[2] or table.concat(redis.call('TIME'))
   return PREFIX .. '#' .. string.sub(ARGV[1], -12) .. '.' .. number .. ':'
 end

@@ -14,3 +14,5 @@ local AT_ONCE = BESIDE == '*' or BESIDE == '_'
 local WATCHES = BESIDE == '*' or BESIDE == '+' or BESIDE == '^'
 local STANDS_IN = WATCHES or BESIDE == '-' or BESIDE == '_'
 local IDLE_MS = 30000 -- the TTL of the keys of an empty list
+
+local new_prefix -- shared/identity.lua defines it, for who requires it

@@ -22,6 +22,7 @@
 local LAYOUT = '3'
 local COLON = 58 -- as string.byte has it
 local EQUALS = 61 -- '='
+local TAKEN_CAPACITY = 512 -- of a list that was a plain one, see shared/take_over.lua; as DefaultCapacity in internal/oneslot
 local POINTERS = '^3(%+?) (%-?%d+) (%-?%d+) (%d+) (%d) (.*)$'
 
 -- pushed_at and popped_at return the end that newcomers join after a push or a pop, as the digit has it.

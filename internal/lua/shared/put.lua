@@ -15,7 +15,7 @@ local function plan_put(list, left, size, count, cap)
     list.cap, fresh = list.restored and list.cap or cap, identify(list)
   else
     if list.first == list.last and size > list.cap and size > (cap or size) then
-      list.cap = cap -- nothing depends on the former one yet
+      list.cap = capacity_beside(list, cap) -- nothing depends on the former one yet
     end
     room = size <= list.cap and list.cap - size or list.first < list.last and math.huge or 0
   end

@@ -4,7 +4,7 @@
 -- while its slot moves, a deleted key cannot be created again on the node that gives the slot away. So new elements are pushed
 -- to it, and then the stale ones are trimmed.
 --
--- requires: shared/list
+-- requires: shared/list shared/pieces
 
 -- trim_stale removes stale elements after others have been pushed to the left of them, or to the right.
 local function trim_stale(list, id, stale, left)
@@ -28,4 +28,11 @@ local function claim_shard(list, id, stale, left, shard_ttl)
   if shard_ttl or stale > 0 then
     set_ttl(list, id, shard_ttl)
   end
+end
+
+-- capacity_beside returns the capacity for a list whose only shard is a long one: cap, or less, so that one script may move the
+-- elements of a full shard, if they are about as large as the first.
+local function capacity_beside(list, cap)
+  local size = string.len(redis.call('LINDEX', list.shards .. list.first, 0))
+  return math.max(1, math.min(cap, MOVE_STEP, math.floor(MOVE_BYTES / math.max(1, size))))
 end

@@ -26,7 +26,7 @@ function take_in(list, key, waiting, join)
   local appends = long and list.first < list.last
   local room = appends and waiting or math.max(0, list.cap - size)
   local wanted = math.min(waiting, room)
-  local most = math.max(1, math.floor(CARVE_BYTES / #redis.call('LINDEX', key, left and -1 or 0)))
+  local most = math.max(1, math.floor(MOVE_BYTES / #redis.call('LINDEX', key, left and -1 or 0)))
   local moves = AT_ONCE and wanted or math.min(wanted, MOVE_STEP, most)
   local ttl = redis.call('PTTL', key)
   list.found = true

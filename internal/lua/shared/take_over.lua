@@ -6,11 +6,9 @@
 --
 -- requires: shared/list shared/ring
 
-local TAKEN_CAPACITY = 512 -- as DefaultCapacity in internal/oneslot
 local GRACE_MS = 60000 -- how long a shard outlives a list that expires, at the least
 
--- taken_prefix returns a prefix that no other list has. shared/identity.lua explains it; this one must do for scripts without a
--- session.
+-- taken_prefix returns a prefix that no other list has, for scripts that do not require shared/identity.lua, which explains it.
 local function taken_prefix(key)
   local time = table.concat(redis.call('TIME'))
   local identity = redis.sha1hex(time .. key .. redis.call('LLEN', key) .. redis.call('LINDEX', key, 0))
@@ -50,7 +48,7 @@ function take_over(list, key, cap, says)
   if owner then
     return redis.error_reply('RESERVED the key belongs to the sharded list that has ' .. owner)
   end
-  local prefix = list.shards or taken_prefix(key)
+  local prefix = list.shards or new_prefix and new_prefix() or taken_prefix(key)
   local shard = prefix .. list.first
   if is_moving(redis.pcall('EXISTS', key, shard)) then
     return redis.error_reply('TRYAGAIN the list is moving to another node')
