@@ -24,6 +24,9 @@ import (
 // If Expire is interrupted between steps, the list has its new expiry or its old one, and no shard is lost before the list
 // expires. The next Expire, or the operations after the list has expired, complete the work.
 //
+// A list over many slots has no such TTLs: Expire takes a few round trips, and the memory is freed by the next operation on the list.
+// Nodes decide by their own clocks whether it has expired. A time beyond 2^53 milliseconds counts as that.
+//
 // Do not use a volatile-* eviction policy with lists that expire: the server may evict single shards. Expire is applied exactly
 // once. See [ShardedList] for retries, cancellation and errors.
 func (l *ShardedList) Expire(ctx context.Context, after time.Duration) (bool, error) {

@@ -43,17 +43,19 @@ func filled(t testing.TB, rdb redis.UniversalClient, capacity, length int) *Shar
 	return list
 }
 
+// expiryChange is one way to change when a list expires, and the same for a plain list.
+type expiryChange struct {
+	name    string
+	sharded func(ctx context.Context, list *ShardedList) (bool, error)
+	plain   func(ctx context.Context, rdb redis.Cmdable, key string) *redis.BoolCmd
+}
+
 // Whatever the list's state, the time and the condition, the results and what TTL and its like then say are those of a
 // plain list.
 func TestExpiryIsThatOfAPlainList(t *testing.T) {
 	t.Parallel()
 	soon, late := time.Now().Add(time.Hour).Add(123*time.Millisecond), time.Now().Add(1000*time.Hour).Add(700*time.Millisecond)
-	type change struct {
-		name    string
-		sharded func(ctx context.Context, list *ShardedList) (bool, error)
-		plain   func(ctx context.Context, rdb redis.Cmdable, key string) *redis.BoolCmd
-	}
-	var changes []change
+	var changes []expiryChange
 	for _, d := range []time.Duration{-time.Second, 0, 10 * time.Minute, 100 * time.Hour, 90 * 24 * time.Hour} {
 		for name, pair := range map[string]struct {
 			sharded func(*ShardedList, context.Context, time.Duration) (bool, error)
@@ -66,7 +68,7 @@ func TestExpiryIsThatOfAPlainList(t *testing.T) {
 			"ExpireLT": {(*ShardedList).ExpireLT, redis.Cmdable.ExpireLT},
 			"PExpire":  {(*ShardedList).PExpire, redis.Cmdable.PExpire},
 		} {
-			changes = append(changes, change{
+			changes = append(changes, expiryChange{
 				fmt.Sprint(name, " ", d),
 				func(ctx context.Context, list *ShardedList) (bool, error) { return pair.sharded(list, ctx, d) },
 				func(ctx context.Context, rdb redis.Cmdable, key string) *redis.BoolCmd {
@@ -77,14 +79,14 @@ func TestExpiryIsThatOfAPlainList(t *testing.T) {
 	}
 	for _, at := range []time.Time{time.Unix(1, 0), {}, soon, late} {
 		changes = append(changes,
-			change{
+			expiryChange{
 				"ExpireAt " + at.String(),
 				func(ctx context.Context, list *ShardedList) (bool, error) { return list.ExpireAt(ctx, at) },
 				func(ctx context.Context, rdb redis.Cmdable, key string) *redis.BoolCmd {
 					return rdb.ExpireAt(ctx, key, at)
 				},
 			},
-			change{
+			expiryChange{
 				"PExpireAt " + at.String(),
 				func(ctx context.Context, list *ShardedList) (bool, error) { return list.PExpireAt(ctx, at) },
 				func(ctx context.Context, rdb redis.Cmdable, key string) *redis.BoolCmd {
@@ -92,7 +94,7 @@ func TestExpiryIsThatOfAPlainList(t *testing.T) {
 				},
 			})
 	}
-	changes = append(changes, change{
+	changes = append(changes, expiryChange{
 		"Persist",
 		func(ctx context.Context, list *ShardedList) (bool, error) { return list.Persist(ctx) },
 		func(ctx context.Context, rdb redis.Cmdable, key string) *redis.BoolCmd { return rdb.Persist(ctx, key) },
@@ -100,55 +102,65 @@ func TestExpiryIsThatOfAPlainList(t *testing.T) {
 
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
-		for _, state := range []string{"none", "lasting", "expiring soon", "expiring late"} {
-			for _, change := range changes {
-				if server.Kind() == redistest.Embedded && strings.Contains(change.name, "0001") {
-					continue // it takes that for the end of time
+		for _, layout := range []struct {
+			name   string
+			option Option
+		}{{"in one slot", WithCapacity(2)}, {"spread", WithParts(3)}} {
+			for _, state := range []string{"none", "lasting", "expiring soon", "expiring late"} {
+				for _, change := range changes {
+					expiryAsPlain(t, server, rdb, layout.name+", "+state, layout.option, change, soon, late)
 				}
-				what := state + ", " + change.name
-				list := newList(t, rdb, WithCapacity(2))
-				plain := "plain-" + list.Name()
-				if state != "none" {
-					_, err := list.RPush(t.Context(), 1, 2, 3, 4, 5)
-					require.NoError(t, err)
-					require.NoError(t, rdb.RPush(t.Context(), plain, 1).Err())
-				}
-				if at := map[string]time.Time{"expiring soon": soon, "expiring late": late}[state]; !at.IsZero() {
-					_, err := list.PExpireAt(t.Context(), at)
-					require.NoError(t, err)
-					require.NoError(t, rdb.PExpireAt(t.Context(), plain, at).Err())
-				}
-				done, err := change.sharded(t.Context(), list)
-				require.NoError(t, err, what)
-				want, err := change.plain(t.Context(), rdb, plain).Result()
-				require.NoError(t, err, what)
-				assert.Equal(t, want, done, what)
-
-				exists, err := list.Exists(t.Context())
-				require.NoError(t, err)
-				assert.Equal(t, rdb.Exists(t.Context(), plain).Val() == 1, exists, what)
-				for get, ours := range map[*redis.DurationCmd]func(context.Context) (time.Duration, error){
-					rdb.TTL(t.Context(), plain):         list.TTL,
-					rdb.PTTL(t.Context(), plain):        list.PTTL,
-					rdb.ExpireTime(t.Context(), plain):  list.ExpireTime,
-					rdb.PExpireTime(t.Context(), plain): list.PExpireTime,
-				} {
-					got, err := ours(t.Context())
-					require.NoError(t, err, what)
-					switch {
-					case get.Val() < 0 || server.Kind() != redistest.Embedded && strings.Contains(change.name, "At") && strings.Contains(get.String(), "expiretime"):
-						assert.Equal(t, get.Val(), got, "%s %s", what, get.Args()[0])
-					default:
-						assert.InDelta(t, get.Val(), got, float64(10*time.Second), "%s %s", what, get.Args()[0])
-					}
-				}
-				require.NoError(t, list.Check(t.Context()), what)
-				rdb.Del(t.Context(), plain)
-				_, err = list.Del(t.Context())
-				require.NoError(t, err)
 			}
 		}
 	})
+}
+
+func expiryAsPlain(t *testing.T, server *redistest.Server, rdb redis.UniversalClient, state string, option Option, change expiryChange, soon, late time.Time) {
+	t.Helper()
+	if server.Kind() == redistest.Embedded && strings.Contains(change.name, "0001") {
+		return // it takes that for the end of time
+	}
+	what := state + ", " + change.name
+	list := newList(t, rdb, WithCapacity(2), option)
+	plain := "plain-" + list.Name()
+	if !strings.HasSuffix(state, "none") {
+		_, err := list.RPush(t.Context(), 1, 2, 3, 4, 5)
+		require.NoError(t, err)
+		require.NoError(t, rdb.RPush(t.Context(), plain, 1).Err())
+	}
+	if at := map[string]time.Time{"soon": soon, "late": late}[state[strings.LastIndex(state, " ")+1:]]; !at.IsZero() {
+		_, err := list.PExpireAt(t.Context(), at)
+		require.NoError(t, err)
+		require.NoError(t, rdb.PExpireAt(t.Context(), plain, at).Err())
+	}
+	done, err := change.sharded(t.Context(), list)
+	require.NoError(t, err, what)
+	want, err := change.plain(t.Context(), rdb, plain).Result()
+	require.NoError(t, err, what)
+	assert.Equal(t, want, done, what)
+
+	exists, err := list.Exists(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, rdb.Exists(t.Context(), plain).Val() == 1, exists, what)
+	for get, ours := range map[*redis.DurationCmd]func(context.Context) (time.Duration, error){
+		rdb.TTL(t.Context(), plain):         list.TTL,
+		rdb.PTTL(t.Context(), plain):        list.PTTL,
+		rdb.ExpireTime(t.Context(), plain):  list.ExpireTime,
+		rdb.PExpireTime(t.Context(), plain): list.PExpireTime,
+	} {
+		got, err := ours(t.Context())
+		require.NoError(t, err, what)
+		switch {
+		case get.Val() < 0 || server.Kind() != redistest.Embedded && strings.Contains(change.name, "At") && strings.Contains(get.String(), "expiretime"):
+			assert.Equal(t, get.Val(), got, "%s %s", what, get.Args()[0])
+		default:
+			assert.InDelta(t, get.Val(), got, float64(10*time.Second), "%s %s", what, get.Args()[0])
+		}
+	}
+	require.NoError(t, list.Check(t.Context()), what)
+	rdb.Del(t.Context(), plain)
+	_, err = list.Del(t.Context())
+	require.NoError(t, err)
 }
 
 func TestTimesThatNothingReaches(t *testing.T) {

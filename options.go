@@ -32,6 +32,9 @@ type settings struct {
 // number of elements from 16 to MaxCapacity, else DefaultCapacity: a shard of fewer elements would cost more than they do. The
 // setting list-max-ziplist-entries takes precedence, but no server since Redis 3.2 has it. The first push asks the server, with
 // CONFIG GET. If that is forbidden, DefaultCapacity applies.
+//
+// A list that was a plain one gets a capacity of at most 1,000, and a smaller one if a shard of elements like its first would be larger
+// than 256 KiB: so no step of Adopt or Restore takes long.
 func WithCapacity(elements int) Option {
 	return func(s *settings) error {
 		if elements < 1 || elements > MaxCapacity {
@@ -49,8 +52,8 @@ const MaxParts = spread.MaxParts
 // Cluster: see docs/spread.md. An existing list keeps its layout and its parts, whatever the options of its clients, and every client
 // finds out by itself. On a single server it works too.
 //
-// Some operations cannot be done on such a list, and fail with [ErrSpread], with nothing changed: LInsert, LRem, LTrim, expiry, names,
-// moves, what concerns several lists, and transactions. Others are weaker than in one slot, as their comments say.
+// Some operations cannot be done on such a list, and fail with [ErrSpread], with nothing changed: LInsert, LRem, LTrim, names, moves,
+// what concerns several lists, and transactions. Others are weaker than in one slot, as their comments say.
 func WithParts(parts int) Option {
 	return func(s *settings) error {
 		if parts < 1 || parts > MaxParts {

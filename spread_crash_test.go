@@ -71,6 +71,8 @@ func TestDeathBetweenTheStepsOfASpreadList(t *testing.T) {
 		"BLPop":     {func(ctx context.Context, l *ShardedList) error { return errorOf(l.BLPop(ctx, time.Minute)) }, outcomes(five[1:])},
 		"LSet":      {func(ctx context.Context, l *ShardedList) error { return l.LSet(ctx, 2, "x") }, outcomes([]string{"0", "1", "x", "3", "4"})},
 		"Del":       {func(ctx context.Context, l *ShardedList) error { return errorOf(l.Del(ctx)) }, outcomes([]string{})},
+		"Expire":    {func(ctx context.Context, l *ShardedList) error { return errorOf(l.Expire(ctx, time.Hour)) }, outcomes(five)},
+		"ExpireAt":  {func(ctx context.Context, l *ShardedList) error { return errorOf(l.ExpireAt(ctx, time.Unix(1, 0))) }, outcomes([]string{})},
 	}
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)

@@ -395,7 +395,7 @@ func TestSpreadListAsAPlainList(t *testing.T) {
 				if rdb.LLen(ctx, plain).Val() == 0 {
 					list = first // another client would create a list in one slot
 				}
-				switch operation := random.IntN(14); operation {
+				switch operation := random.IntN(16); operation {
 				case 0, 1, 2:
 					_, err := list.LPush(ctx, values...)
 					require.NoError(t, err)
@@ -447,6 +447,14 @@ func TestSpreadListAsAPlainList(t *testing.T) {
 					want, wantErr := rdb.LPop(ctx, plain).Result()
 					require.Equal(t, wantErr, err)
 					require.Equal(t, want, value)
+				case 14:
+					set, err := list.Expire(ctx, time.Hour)
+					require.NoError(t, err)
+					require.Equal(t, rdb.Expire(ctx, plain, time.Hour).Val(), set)
+				case 15:
+					removed, err := list.Persist(ctx)
+					require.NoError(t, err)
+					require.Equal(t, rdb.Persist(ctx, plain).Val(), removed)
 				case 13:
 					if random.IntN(5) == 0 {
 						existed, err := list.Del(ctx)
@@ -457,6 +465,9 @@ func TestSpreadListAsAPlainList(t *testing.T) {
 				length, err := lists[random.IntN(2)].LLen(ctx)
 				require.NoError(t, err)
 				require.Equal(t, rdb.LLen(ctx, plain).Val(), length)
+				ttl, err := lists[random.IntN(2)].TTL(ctx)
+				require.NoError(t, err)
+				require.InDelta(t, rdb.TTL(ctx, plain).Val(), ttl, float64(time.Minute))
 				require.Equal(t, append([]string{}, rdb.LRange(ctx, plain, 0, -1).Val()...), content(t, list))
 				require.NoError(t, list.Check(ctx))
 			}
@@ -479,7 +490,6 @@ func TestSpreadListRefuses(t *testing.T) {
 			"LTrim":   func() error { return list.LTrim(ctx, 0, 1) },
 			"Rename":  func() error { return list.Rename(ctx, target) },
 			"Copy":    func() error { _, err := list.Copy(ctx, target, false); return err },
-			"Expire":  func() error { _, err := list.Expire(ctx, time.Hour); return err },
 			"Restore": func() error { return list.Restore(ctx, nil) },
 			"Adopt":   func() error { return list.Adopt(ctx, nil) },
 		} {

@@ -17,7 +17,9 @@ import sys
 
 LEFT, RIGHT = 0, 1
 LIMIT = 20_000
-KINDS = ("rpush", "lpush", "lpop", "rpop", "blpop", "brpop", "del")
+KINDS = ("rpush", "lpush", "lpop", "rpop", "blpop", "brpop", "del", "expire", "persist")
+EXPIRED = 2  # why a list is being deleted
+NEVER = (0, 0)  # an expiry is (time, stamp); of two with one stamp, that without a time counts
 RULES = {
     "watermark": "a shard that was retired is not made again for an epoch from before",
     "create_other_at_watermark": "a shard that is made is closed on its other side",
@@ -39,6 +41,16 @@ RULES = {
     "renew": "stale, though meta still says the same: the side gets an epoch above the shard's",
     "other_stale": "no empty list is told by a shard that has seen a newer epoch of the other pointer, which is elsewhere",
     "del_reads": "and not one cached from before it began",
+    "expiry_told": "whoever sets an expiry tells both ends before it returns",
+    "expiry_words": "pointers bring the expiry along",
+    "stamp": "the expiry with the higher stamp counts",
+    "lapse_checks": "only the expiry that meta has now ends the list",
+    "close_checks": "an end is closed for an expiry only if it has not been found void meanwhile, or replaced",
+    "void": "a list that is empty, and all in one shard, does not expire any more",
+    "void_moves": "a pointer that leaves this shard tells meta",
+    "void_wins": "what has been found void stays so, whoever comes with the same stamp",
+    "drained_goes": "a shard of a list that expires is retired with its last element, if there are more inward",
+    "drained_looks": "whoever took that looks inward before it returns",
     "repair_encloses": "a repair lets the pointers enclose what it has found outside, wherever they are by then",
     "repair_above": "its epochs are newer than all that shards and parts have seen",
     "repair_fills": "it makes a shard where one is missing, which is closed",
@@ -56,8 +68,13 @@ class World:
     def __init__(self, cap, parts, clients, without=None):
         self.cap, self.parts, self.rules = cap, parts, set(RULES) - {without}
         self.shards, self.marks, self.bells = {}, [0] * parts, [0] * parts
-        # generation, first, last, epochs left and right, positions left and right, next epoch, deleting
-        self.meta = (0, 0, 0, 1, 1, 0, 0, 2, False)
+        # generation, first, last, epochs left and right, positions left and right, next epoch, deleting, expiry
+        self.meta = (0, 0, 0, 1, 1, 0, 0, 2, False, NEVER)
+        self.expiry, self.clock, self.skew = [NEVER] * parts, 0, [0] * parts  # what each part knows of the expiry, and its clock
+        self.goal, self.wanted = ["op"] * len(clients), [None] * len(clients)  # what a client does after a detour; what it has set
+        # To check expiries: that by which the list is being deleted, one that all know of, the highest that is void, or may be.
+        self.lapsed, self.forced, self.void, self.may_be_void, self.saw = 0, None, 0, 0, {}
+        self.first_stamp = {}
         self.clients = [(ops, "idle", None, 0, self.meta) for ops in clients]
         self.dead, self.pushed, self.popped, self.deleted = set(), 0, 0, 0
         self.sound = True
@@ -75,12 +92,16 @@ class World:
         w.sound, w.net = True, None
         w.records, w.seq, w.out, w.op = {}, list(self.seq), list(self.out), list(self.op)
         w.began = list(self.began)
+        w.skew = self.skew
+        w.expiry, w.clock, w.goal, w.wanted = list(self.expiry), self.clock, list(self.goal), list(self.wanted)
+        w.lapsed, w.forced, w.void, w.may_be_void = self.lapsed, self.forced, self.void, self.may_be_void
+        w.saw, w.first_stamp = {c: set(v) for c, v in self.saw.items()}, dict(self.first_stamp)
         w.bag, w.gone, w.done, w.ended, w.deleters, w.ops = [], set(), dict(self.done), set(self.ended), set(self.deleters), self.ops
         return w
 
     def key(self):
         return (tuple(sorted((k, tuple(s)) for k, s in self.shards.items())), tuple(self.marks), tuple(self.bells), self.meta,
-                tuple(self.clients), self.pushed - self.popped - self.deleted)
+                tuple(self.clients), self.pushed - self.popped - self.deleted, tuple(self.expiry))
 
     def part(self, i):
         return i % self.parts
@@ -94,6 +115,7 @@ class World:
         elsewhere = epochs[1 - side] if other is None else 0
         mark, key = self.marks[self.part(i)], (gen if "generation" in self.rules else 0, i)
         s = self.shards.get(key)
+        known = self.expiry[self.part(i)] = self.merge(self.expiry[self.part(i)], cache[9])
         if s is None:
             if "watermark" in self.rules and epoch <= mark:
                 return None, key, "GONE"
@@ -103,6 +125,8 @@ class World:
                     return None, key, "GONE"
             elif "create_needs_both_fresh" in self.rules and other is not None and other <= mark:
                 return None, key, "OTHER_GONE"
+            elif other is None and self.is_over(known, i) and not closing:
+                return None, key, "EXPIRED"
             floor = mark if "create_other_at_watermark" in self.rules else 0
             opened = "create_other_at_watermark" not in self.rules
             s = self.shards[key] = [0, pos[side], opened, opened, floor, floor, False, 1 - side, pos[side]]
@@ -121,7 +145,28 @@ class World:
                 if s[6]:
                     s[6] = False
                     self.ring(i)
+        if s[2] and s[3] and not s[0] and "void" in self.rules:
+            self.expiry[self.part(i)] = 0, known[1]
+        elif self.is_over(known, i) and not closing:
+            return None, key, "EXPIRED"
         return s, key, "OK"
+
+    def is_over(self, known, i):
+        return known[0] and known[0] <= self.clock + self.skew[self.part(i)]
+
+    def merge(self, known, told):
+        if "expiry_words" not in self.rules:
+            return known
+        if "stamp" not in self.rules:
+            return told if told != NEVER else known
+        if told[1] == known[1]:
+            return min(known, told) if "void_wins" in self.rules else told
+        return max(known, told, key=lambda e: e[1])
+
+    def is_void(self, i):
+        """The stamp of the expiry, if the part of this shard knows that it is void."""
+        time, stamp = self.expiry[self.part(i)]
+        return 0 if time else stamp
 
     def border(self, s, side):
         return s[8] + (0 if s[7] == side else s[0] if side == RIGHT else -s[0])
@@ -149,7 +194,7 @@ class World:
     def push(self, op, cache, side, count):
         s, key, r = self.open(cache, side)
         if s is None:
-            return r, None
+            return self.refused(r, key)
         mine = s[4 + side] == cache[3 + side]
         if s[2 + side] and s[0] < self.cap:
             self.at_the_end(key, side)
@@ -163,13 +208,19 @@ class World:
             return "OK", None
         self.shut(s, side)
         s[2 + side] = False                                         # full: seal
-        return ("CLOSED", self.border(s, side)) if mine else ("STALE", s[4 + side])
+        return ("CLOSED", (self.border(s, side), self.is_void(key[1]))) if mine else ("STALE", s[4 + side])
+
+    def refused(self, r, key):
+        return r, self.expiry[self.part(key[1])][1] if r == "EXPIRED" else None
 
     def pop(self, op, cache, side, waits, woken, count):
         s, key, r = self.open(cache, side)
         part, pos = self.part(key[1]), None
+        if r == "EXPIRED":
+            pos = self.expiry[part][1]
         if s is not None:
-            pos = self.border(s, side)
+            timed = self.expiry[part][0] and "drained_goes" in self.rules
+            pos = self.border(s, side), self.is_void(key[1])
             mine = s[4 + side] == cache[3 + side]
             if not s[2 + side]:
                 r = "CLOSED" if mine else "STALE"
@@ -179,14 +230,16 @@ class World:
                 s[0] -= took
                 s[1] += took if side == LEFT else 0
                 self.popped += took
-                self.effect(op)
-                if not s[0] and not s[3 - side] and took < count:   # drained, and more beyond: retire it at once
+                if count:
+                    self.effect(op)
+                drained = not s[0] and not s[3 - side]
+                if drained and (took < count or timed):             # and more beyond: retire it at once
                     self.retire(key, s, part)
                 if s[0] == 0 and s[3 - side] and (woken or waits and took < count):
                     s[6], self.bells[part] = True, 0                # it has emptied the list: arm
                 elif woken and "pass_on" in self.rules:
                     self.ring(key[1])
-                return "OK", None
+                return ("DRAINED" if drained and timed and "drained_looks" in self.rules else "OK"), None
             elif s[3 - side] and cache[1] != cache[2] and s[5 - side] > cache[4 - side] and "other_stale" in self.rules:
                 r, mine = "OTHER_STALE", None
             elif s[3 - side]:
@@ -210,6 +263,12 @@ class World:
         self.marks[part] = max(self.marks[part], s[4], s[5])
 
     def close(self, cache, side):
+        """What the part knows of the expiry, if that says not to."""
+        known = self.merge(self.expiry[self.part(cache[1 + side])], cache[9])
+        s = self.shards.get((cache[0], cache[1 + side]))
+        empty = s and s[2] and s[3] and not s[0] and "void" in self.rules
+        if cache[8] == EXPIRED and (empty or not known[0] or known[1] > cache[9][1]) and "close_checks" in self.rules:
+            return 0 if empty else known[0], known[1]
         s, key, r = self.open(cache, side, closing=True)
         if s is None:
             return
@@ -222,7 +281,7 @@ class World:
 
     def move(self, side, seen, how, pos):
         """On the pointers: compare and set. False if a delete is under way."""
-        g, first, last, el, er, pl, pr, new, deleting = self.meta
+        g, first, last, el, er, pl, pr, new, deleting, expiry = self.meta
         if deleting and "freeze" in self.rules:
             return False
         ptr, ep, ps = [first, last], [el, er], [pl, pr]
@@ -230,7 +289,9 @@ class World:
             return True
         out = -1 if side == LEFT else 1
         if how == "out":
-            ptr[side], ps[side] = ptr[side] + out, pos
+            ptr[side], (ps[side], void) = ptr[side] + out, pos
+            if void and expiry[1] <= void and "void_moves" in self.rules:
+                expiry = 0, expiry[1]
         elif how == "in" and first != last:
             ptr[side] -= out
             if ptr[0] == ptr[1]:
@@ -240,23 +301,49 @@ class World:
         elif how == "renew":
             new = max(new, pos + 1)
         ep[side] = new
-        self.meta = (g, *ptr, *ep, *ps, new + 1, deleting)
+        self.meta = (g, *ptr, *ep, *ps, new + 1, deleting, expiry)
+        return True
+
+    def set_expiry(self, gen, seen, time):
+        """On the pointers: compare and set. False if a delete is under way."""
+        if self.meta[8]:
+            return False
+        if self.meta[0] == gen and self.meta[9][1] == seen:
+            self.meta = *self.meta[:7], self.meta[7] + 1, False, (time, self.meta[7])
+            self.forced = None
+        return True
+
+    def lapse(self, gen, stamp):
+        """On the pointers: the list has expired, says a shard. It is deleted, if that is the expiry that it has now."""
+        time, now = self.meta[9]
+        if gen == self.meta[0] and not self.meta[8] and (now < stamp or now == stamp and time or "lapse_checks" not in self.rules):
+            self.meta = *self.meta[:8], EXPIRED, (time or 1, stamp)
+            self.lapsed = stamp
+        return True
+
+    def go_on(self, gen, expiry):
+        """On the pointers: the list has not expired after all, says a shard."""
+        if gen == self.meta[0] and self.meta[8] == EXPIRED and expiry[1] >= self.meta[9][1]:
+            self.meta = *self.meta[:8], False, expiry
+            self.lapsed = 0
         return True
 
     def commit(self, cache):
         """On the pointers: the end of a delete, once both ends are closed."""
-        if self.meta[:8] != cache[:8] or not self.meta[8]:
+        if self.meta[:8] != cache[:8] or not self.meta[8] or self.meta[8] == EXPIRED != cache[8]:
             return
         g, new = self.meta[0], self.meta[7]
-        for (gen, i), s in self.shards.items():
-            if gen == g:
-                self.deleted += s[0]
+        lost = sum(s[0] for (gen, i), s in self.shards.items() if gen == g)
+        self.deleted += lost
+        if self.sound and lost and self.lapsed and not self.deleters and self.lapsed <= self.void:
+            raise Violation("expired, though it has been empty, or does not expire any more")
+        self.lapsed, self.forced = 0, None
         self.dead.add(g)
         for op in self.deleters:
             self.effect(op)
         self.deleters = set()
         i = self.meta[2]
-        self.meta = (g + 1, i, i, new, new, 0, 0, new + 1, False)
+        self.meta = (g + 1, i, i, new, new, 0, 0, new + 1, False, (0, new))
 
     def sweep(self):
         for key in sorted(self.shards):
@@ -279,7 +366,7 @@ class World:
             found |= {i: max(s[4:6]) for (g, i), s in self.shards.items() if g == before[0] and self.part(i) == p}
             seen = max(seen, self.marks[p])
             yield
-        g, first, last, _, _, pl, pr, new, deleting = self.meta
+        g, first, last, _, _, pl, pr, new, deleting, expiry = self.meta
         if not found or g != before[0] or deleting:
             return
         outside = [i for i in found if not before[1] <= i <= before[2]]
@@ -288,7 +375,7 @@ class World:
         else:
             first, last = min([before[1], *outside]), max([before[2], *outside])
         new = max(new, max(found.values()) + 1, seen + 1) if "repair_above" in self.rules else new
-        self.meta = word = (g, first, last, new, new, pl, pr, new + 1, False)
+        self.meta = word = (g, first, last, new, new, pl, pr, new + 1, False, expiry)
         missing, begins = [], None
         for i in range(first, last + 1):
             yield
@@ -319,9 +406,44 @@ class World:
             s[8] += begins - self.border(s, LEFT)
         return self.border(s, LEFT), self.border(s, RIGHT)
 
+    # --- expiry --------------------------------------------------------------------------------------------------------
+
+    def empty(self):
+        return self.pushed == self.popped + self.deleted
+
+    def observe(self):
+        """Notes, after each script, whether the list is empty. It surely is if no pop that has taken something has yet to return. What an
+        expire sets that has yet to return may count as set later."""
+        for c, op in enumerate(self.op):
+            if op is not None and c in self.saw:
+                self.saw[c].add(self.empty())
+        if self.empty():
+            self.may_be_void, self.forced = self.meta[7] - 1, None
+            if not any(op is not None and self.done.get(op) for op in self.op):
+                open_ones = [self.first_stamp[c] for c, op in enumerate(self.op) if op is not None and c in self.first_stamp]
+                self.void = max(self.void, min([self.meta[7], *open_ones]) - 1)
+
+    def expiry_set(self, c, existed, kind):
+        """The caller of an expire or a persist hears whether there was a list."""
+        wanted = self.wanted[c]
+        self.ended.add(self.op[c])
+        self.op[c], self.wanted[c] = None, None
+        if not self.sound:
+            return
+        if existed not in (None, False in self.saw[c]) and existed != (True not in self.saw[c]):
+            raise Violation("told of a list that there was not, or the reverse")
+        if existed and kind == "persist":
+            self.void = max(self.void, wanted[1])
+        elif existed:
+            self.void = max(self.void, wanted[1] - 1)
+            if self.meta[9] == wanted and wanted[1] > self.may_be_void:
+                self.forced = wanted
+
     # --- exactly once --------------------------------------------------------------------------------------------------
 
     def effect(self, op):
+        if self.sound and self.forced and self.forced[0] <= self.clock + min(self.skew):
+            raise Violation("done to a list that has expired")
         self.done[op] = self.done.get(op, 0) + 1
         if self.sound and self.done[op] > 1:
             raise Violation("done twice")
@@ -336,6 +458,11 @@ class World:
             raise Violation(f"told {effects}, done {self.done.get(op, 0)}")
 
     def run(self, m):
+        reply = self.script(m)
+        self.observe()
+        return reply
+
+    def script(self, m):
         """One script. It may run again at any time, with the same arguments."""
         name, a = m[0], m[1:]
         if name in ("push", "pop", "settle"):
@@ -354,14 +481,14 @@ class World:
             if self.net and (result[0] in ("OK", "NOTHING") or "negative" in self.rules):
                 self.records[part, session] = n, result
             return result
-        if name == "move":
-            return self.move(*a), self.meta
+        if name in ("move", "set_expiry", "lapse", "go_on"):
+            return getattr(self, name)(*a), self.meta
         if name == "del":
             op, gen = a
             if gen == self.meta[0] or "del_generation" not in self.rules:
                 if self.sound and op in self.ended:
                     raise Violation("a delete begins after its operation ended")
-                self.meta = self.meta[:8] + (True,)                 # whoever was first: both deletes end together
+                self.meta = *self.meta[:8], True, self.meta[9]      # whoever was first: both deletes end together
                 self.deleters.add(op)
             return self.meta
         return self.close(*a) if name == "close" else self.commit(*a)
@@ -401,7 +528,8 @@ class World:
     def step(self, c, choose):
         """One step of a client: (operations left, place, kind, count, cached pointers). What it sends may be lost, or the answer."""
         ops, place, kind, count, cache = self.clients[c]
-        side = LEFT if kind in ("lpush", "lpop", "blpop") else RIGHT
+        goal = self.goal[c]
+        side = LEFT if kind in ("lpush", "lpop", "blpop") or goal == "tell left" else RIGHT
 
         def go(place, cache=cache):
             self.clients[c] = (ops, place, kind, count, cache)
@@ -409,18 +537,28 @@ class World:
         if place == "idle":
             kind, count = choose()
             self.ops += 1
-            self.op[c], self.began[c] = self.ops, self.meta[0]
+            self.op[c], self.began[c], self.saw[c] = self.ops, self.meta[0], {self.empty()}
             self.seq[c] += 1
-            self.clients[c] = (ops - 1, "op", kind, count, self.meta if kind == "del" and "del_reads" in self.rules else cache)
+            self.goal[c] = "read" if kind in ("expire", "persist") else "op"
+            self.first_stamp.pop(c, None)
+            if kind == "expire":
+                self.first_stamp[c] = self.meta[7]
+            self.clients[c] = (ops - 1, self.goal[c], kind, count, self.meta if kind == "del" and "del_reads" in self.rules else cache)
             return
         elif place == "refresh":
-            return go("op", self.meta)
+            return go(goal, self.meta)
+        elif place == "read":                                       # an expiry is set on what meta says now
+            return go("set", self.meta)
         elif place[0] == "stale":                                   # pointers that no script can have seen: meta was taken back
             if self.meta[:5] != cache[:5] or "renew" not in self.rules:
-                return go("op", self.meta)
+                return go(goal, self.meta)
             if self.sound:
                 raise Violation("renewed without a failover")
             return go(("move", place[1], cache[3 + place[1]], "renew", place[2]))
+        elif place[:4] == "tell" and cache[0] != self.wanted[c][2]:    # it has been deleted since, or expired
+            self.wanted[c] = self.wanted[c][:2]
+            self.expiry_set(c, None, kind)
+            return go("idle")
         elif place == "sweep":
             self.sweep()
             return go("idle")
@@ -435,6 +573,13 @@ class World:
         if m is None:
             if place == "op" and kind == "del":
                 m = ("del", self.op[c], cache[0])
+            elif place == "set":
+                m = ("set_expiry", cache[0], cache[9][1], self.clock + count if kind == "expire" else 0)
+            elif place[0] in ("lapse", "go on"):
+                m = (place[0].replace(" ", "_"), cache[0], place[1])
+            elif place in ("tell left", "tell right", "look"):
+                self.seq[c] += 1
+                m = ("pop", c, self.seq[c], self.part(cache[1 + side]), None, cache, side, False, False, 0)
             elif place in ("op", "woken"):
                 if "new_number" in self.rules:
                     self.seq[c] += 1
@@ -460,9 +605,25 @@ class World:
             i = cache[1 + side]
             if r == "LATE":
                 raise Violation("a live attempt is taken for late")
-            if r == "OK" or m[0] == "settle":
+            if r == "DRAINED":
+                self.goal[c] = "look"
+                go(("move", side, cache[3 + side], "in", None))
+            elif goal == "look" and r in ("OK", "EMPTY", "EXPIRED"):
+                self.end(c, 1)
+                go("idle")
+            elif place[:4] == "tell" and r in ("OK", "EMPTY"):
+                if r == "OK" and goal == "tell left":
+                    self.goal[c] = "tell right"
+                    go("tell right")
+                else:
+                    self.wanted[c] = self.wanted[c][:2]
+                    self.expiry_set(c, r == "OK", kind)
+                    go("idle")
+            elif r == "OK" or m[0] == "settle":
                 self.end(c, r == "OK")
                 go("idle")
+            elif r == "EXPIRED":
+                go(("lapse", pos))
             elif r == "EMPTY":
                 if kind[0] != "b":
                     self.end(c, 0)
@@ -475,8 +636,21 @@ class World:
                 go(("move", side, cache[3 + side], "in", None))
             else:
                 go(("move", side, cache[3 + side], "out", pos))
-        elif m[0] == "move":
-            go("op" if reply[0] else ("help", 0), reply[1])
+        elif m[0] == "set_expiry":
+            self.wanted[c] = reply[1][9] + (reply[1][0],)
+            if not reply[0]:
+                go(("help", 0), reply[1])
+            elif reply[1][0] != m[1] or reply[1][9][0] != m[3]:
+                go("read", reply[1])                                # another has been faster, or it was done before
+            elif "expiry_told" in self.rules:
+                self.goal[c] = "tell left"
+                go("tell left", reply[1])
+            else:
+                self.wanted[c] = self.wanted[c][:2]
+                self.expiry_set(c, True, kind)
+                go("idle", reply[1])
+        elif m[0] in ("move", "lapse", "go_on"):
+            go(goal if reply[0] and not reply[1][8] else ("help", 0), reply[1])
         elif m[0] == "del":
             if reply[0] != cache[0] and "del_generation" in self.rules:
                 if self.sound and reply[0] <= self.began[c]:
@@ -486,7 +660,7 @@ class World:
             else:
                 go(("help", 0), reply)
         elif m[0] == "close":
-            go(("help", place[1] + 1))
+            go(("go on", reply) if reply else ("help", place[1] + 1))
         elif kind == "del":
             if self.sound and self.meta[0] <= self.began[c]:
                 raise Violation("told deleted, is not")
@@ -497,11 +671,11 @@ class World:
 
     def snapshot(self, r):
         p = r.randrange(self.parts)
-        return p, ({k: list(s) for k, s in self.shards.items() if self.part(k[1]) == p}, self.marks[p], self.bells[p],
+        return p, self.expiry[p], ({k: list(s) for k, s in self.shards.items() if self.part(k[1]) == p}, self.marks[p], self.bells[p],
                    {k: v for k, v in self.records.items() if k[0] == p})
 
     def roll_back(self, snapshot):
-        p, (shards, self.marks[p], self.bells[p], records) = snapshot
+        p, self.expiry[p], (shards, self.marks[p], self.bells[p], records) = snapshot
         self.records = {k: v for k, v in self.records.items() if k[0] != p} | records
         self.sound = False
         self.shards = {k: s for k, s in self.shards.items() if self.part(k[1]) != p} | {k: list(s) for k, s in shards.items()}
@@ -509,6 +683,7 @@ class World:
     def check_drained(self):
         """After a failover of a part, whatever is between the pointers can still be popped, and the list goes on."""
         self.clients, self.net, self.gone, self.out = [(1, "idle", None, 0, self.meta)], None, set(), [None]
+        self.goal = ["op"]
         for _ in range(10_000):
             if not self.clients[0][0] and self.clients[0][1] == "idle":
                 if self.popped == before:
@@ -568,9 +743,11 @@ def walk(seed, without=None, fault=None, net=True):
     r = random.Random(seed)
     w = World(r.choice([1, 1, 2, 3]), r.choice([1, 2, 3, 5]), [r.choice([5, 20, 60]) for _ in range(r.choice([2, 3, 4, 6]))], without)
     kinds = r.choice([["rpush", "lpop"], ["rpush", "lpop", "rpop", "lpush"], ["lpush", "lpop", "rpop"], ["rpush", "blpop"],
-                      ["rpush", "rpush", "blpop", "del"], ["rpush", "lpush", "blpop", "brpop", "lpop", "rpop"], list(KINDS)])
+                      ["rpush", "rpush", "blpop", "del"], ["rpush", "rpush", "lpop", "expire"], ["rpush", "lpush", "lpop", "rpop", "expire"],
+                      ["rpush", "rpush", "rpush", "blpop", "lpop", "rpop", "expire", "persist"], ["rpush", "lpush", "blpop", "brpop", "lpop", "rpop"], list(KINDS)])
     if fault:
-        kinds = [k for k in kinds if k != "del" and k[0] != "b"] or ["rpush", "lpop"]
+        kinds = [k for k in kinds if k not in ("del", "expire", "persist") and k[0] != "b"] or ["rpush", "lpop"]
+    w.skew = [r.choice([0, 0, 1, 2]) for _ in w.skew]
     metas, repair, fresh = [], None, False
     stale, past, strikes = r.choice([0, 0, .5, .9]), [], {None: 0, "meta": 1}.get(fault, 3)
     w.net, w.loss = (r if net else None), r.choice([0, .1, .3])
@@ -604,6 +781,8 @@ def walk(seed, without=None, fault=None, net=True):
         if fault in ("part", "deep") and strikes and past and r.random() < .03:
             w.roll_back(r.choice(past[-4:]))
             strikes, fresh = strikes - 1, False
+        if r.random() < .05:
+            w.clock += 1
         if net:
             if r.random() < late:
                 w.late(r)

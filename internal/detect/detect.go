@@ -181,6 +181,12 @@ func (l *List) Exists() session.Operation { return l.operation(l.List.Exists, l.
 
 func (l *List) Delete() session.Operation { return l.operation(l.List.Delete, l.Many.Delete) }
 
+func (l *List) Expire(expiry layout.Expiry) session.Operation {
+	return l.operation(
+		func() session.Operation { return l.List.Expire(expiry) },
+		func() session.Operation { return l.Many.Expire(expiry) })
+}
+
 func (l *List) Lifetime() session.Operation { return l.operation(l.List.Lifetime, l.Many.Lifetime) }
 
 func (l *List) Index(index any) session.Operation {

@@ -3,6 +3,7 @@ package spread
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,14 +35,19 @@ func (l *List) Delete() session.Operation {
 }
 
 func (l *List) delete(ctx context.Context) (existed bool, err error) {
-	if err := l.lock(ctx); err != nil {
-		return false, err
-	}
-	defer l.unlock()
 	p, err := l.readMeta(ctx, false)
 	if err != nil || p == nil || !p.mayPush && !p.deleting {
 		return false, err
 	}
+	if p.expiry.time > 0 {
+		if length, err := l.length(ctx); err != nil || length == 0 { // it finds out whether the list has expired
+			return false, err
+		}
+	}
+	if err := l.lock(ctx); err != nil {
+		return false, err
+	}
+	defer l.unlock()
 	began, err := l.onMeta(ctx, deleteScript, "begin", p.generation)
 	if err != nil || began == nil || began.generation != p.generation {
 		return false, err // somebody else has deleted it since
@@ -86,16 +92,25 @@ func (l *List) onMeta(ctx context.Context, s *script.Script, args ...any) (*poin
 // endDelete ends a delete that is under way: nobody can push or pop once both ends are closed. It reports whether the list had elements.
 func (l *List) endDelete(ctx context.Context, p *pointers) (existed bool, err error) {
 	existed = p.ids[right]-p.ids[left] > 1 // shards between the ends have some
+	stamp, why := any(""), ""
+	if p.expired {
+		stamp, why = p.expiry.stamp, "expired"
+	}
 	for side := range l.ends {
-		op := l.sessions.Read(closeScript, []any{l.part(p, p.ids[side]).Meta}, "", "", "", sideWords[side], p.word)
+		op := l.sessions.Read(closeScript, []any{l.part(p, p.ids[side]).Meta}, "", "", "", sideWords[side], p.word, stamp)
 		size, err := l.run(ctx, op)
 		if err != nil {
+			return false, err
+		}
+		if other, goesOn := size.(string); goesOn { // it has been empty meanwhile, and has not expired
+			time, stamp, _ := strings.Cut(other, " ")
+			_, err := l.onMeta(ctx, deleteScript, "on", p.generation, stamp, time)
 			return false, err
 		}
 		existed = existed || size != int64(0)
 	}
 	l.remember(nil)
-	_, err = l.onMeta(ctx, deleteScript, "end", p.generation)
+	_, err = l.onMeta(ctx, deleteScript, "end", p.generation, why)
 	return existed, err
 }
 

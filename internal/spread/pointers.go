@@ -35,8 +35,10 @@ type pointers struct {
 	epochs          [2]int64
 	borders         [2]int64 // where the shard at an end begins
 	deleting        bool
+	expired         bool // it is being deleted for that
 	mayPush         bool // meta does not expire
 	old             string
+	expiry          expiry
 	read            time.Time
 
 	word  string // as an argument of scripts
@@ -70,9 +72,15 @@ func readPointers(reply any, now time.Time) (*pointers, error) {
 		&p.epochs[left], &p.epochs[right], &p.borders[left], &p.borders[right], &next, &flags); err != nil || p.parts < 1 {
 		return nil, ErrOneSlot // or another layout, which that one reports
 	}
-	p.deleting, p.mayPush = flags&1 != 0, flags&2 != 0
+	p.deleting, p.mayPush, p.expired = flags&1 != 0, flags&2 != 0, flags&4 != 0
 	p.word = fmt.Sprintf("%d %d %d %d %d %d %d %d", p.generation, p.ids[left], p.ids[right], p.epochs[left], p.epochs[right],
 		p.borders[left], p.borders[right], p.capacity)
+	if text, _ := fields[2].(string); text != "" {
+		if _, err := fmt.Sscanf(text, "%d %d", &p.expiry.time, &p.expiry.stamp); err != nil {
+			return nil, fmt.Errorf("%w: meta has the expiry %q", layout.ErrBroken, text)
+		}
+		p.word += fmt.Sprintf(" %d %d", p.expiry.time, p.expiry.stamp)
+	}
 	return p, nil
 }
 
@@ -196,13 +204,15 @@ type told struct {
 	word   string
 	epochs [2]int64 // those that the client knew
 	value  int64
+	void   int64 // the stamp of an expiry that the shard has found void, or 0
 }
 
 func parseTold(text string) (t told, err error) {
-	if _, err = fmt.Sscanf(text, "%s %d %d %d", &t.word, &t.epochs[left], &t.epochs[right], &t.value); err != nil {
-		err = fmt.Errorf("%w: a shard replied %q", layout.ErrBroken, text)
+	n, err := fmt.Sscan(text, &t.word, &t.epochs[left], &t.epochs[right], &t.value, &t.void)
+	if n < 4 {
+		return t, fmt.Errorf("%w: a shard replied %q: %w", layout.ErrBroken, text, err)
 	}
-	return t, err
+	return t, nil
 }
 
 // follow moves a pointer as a shard at that side has told, or reads the pointers again.
@@ -211,8 +221,11 @@ func (l *List) follow(ctx context.Context, side int, text string) error {
 	if err != nil {
 		return err
 	}
-	if strings.HasPrefix(t.word, "OTHER_") {
+	switch {
+	case strings.HasPrefix(t.word, "OTHER_"):
 		side, t.word = 1-side, strings.TrimPrefix(t.word, "OTHER_")
+	case t.word == drained:
+		t.word = "GONE"
 	}
 	if err := l.lock(ctx); err != nil {
 		return err
@@ -228,10 +241,22 @@ func (l *List) follow(ctx context.Context, side int, text string) error {
 		}
 	}
 	now := time.Now()
-	reply, err := l.runOnMeta(ctx, moveScript, sideWords[side], t.epochs[side], t.word, t.value)
+	if t.word == expired {
+		reply, err := l.runOnMeta(ctx, deleteScript, "expired", l.cached.Load().generation, t.value)
+		if err != nil {
+			return err
+		}
+		return l.rememberReply(ctx, reply, now)
+	}
+	reply, err := l.runOnMeta(ctx, moveScript, sideWords[side], t.epochs[side], t.word, t.value, t.void)
 	if err != nil {
 		return err
 	}
+	return l.rememberReply(ctx, reply, now)
+}
+
+// rememberReply remembers the pointers that a script replied with. It ends a delete that is under way. The lock is held.
+func (l *List) rememberReply(ctx context.Context, reply any, now time.Time) error {
 	p, err := readPointers(reply, now)
 	switch {
 	case err != nil:

@@ -26,6 +26,12 @@ const (
 	beyond     = "AT" // enough, and the border is there
 )
 
+// What it is told of a list that is to expire, or has expired.
+const (
+	drained = "DRAINED"
+	expired = "EXPIRED"
+)
+
 // goesOn tells whether a pop goes on elsewhere.
 func goesOn(told string) bool {
 	return told != toldEnough && told != toldEmpty && !strings.HasPrefix(told, beyond+" ")
@@ -76,12 +82,43 @@ func (e *end) popPart(ctx context.Context, count int) (elements []string, more b
 			e.note(border)
 		}
 	}
+	if isDrained(told) {
+		e.lookInward(ctx, told)
+		return elements, true, err
+	}
 	if goesOn(told) {
 		if followed := e.list.follow(ctx, e.side, told); followed != nil {
 			return elements, false, followed
 		}
 	}
 	return elements, told != toldEmpty, err
+}
+
+func isDrained(told string) bool { return strings.HasPrefix(told, drained+" ") }
+
+// inwardFor is how long a pop looks inward at most.
+const inwardFor = 10 * time.Second
+
+// lookInward looks whether there is anything left of a list that is to expire, after a pop has taken the last element of a shard. If there
+// is not, the shard where it ends finds out that the expiry is void: the elements that are pushed next are not to expire. So it comes before
+// the pop returns, and does not end with the pop's context.
+func (e *end) lookInward(ctx context.Context, told string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inwardFor)
+	defer cancel()
+	for goesOn(told) {
+		if e.list.follow(ctx, e.side, told) != nil {
+			return
+		}
+		p, err := e.list.find(ctx, false)
+		if err != nil || p == nil {
+			return
+		}
+		reply, err := e.pop(p, 0, blocking.No, "").Run(ctx)
+		if !script.IsDone(err) {
+			return
+		}
+		_, told, _ = readPop(reply)
+	}
 }
 
 func (e *end) popOne(ctx context.Context) (string, error) {
@@ -127,7 +164,7 @@ func sharePop(requests []*batch.Request, reply any) (surplus []string) {
 		}
 		part := min(r.Count, len(elements))
 		r.Elements, elements = elements[:part:part], elements[part:]
-		if r.Told = word; part == r.Count && !strings.HasPrefix(word, beyond) {
+		if r.Told = word; part == r.Count && !strings.HasPrefix(word, beyond) && !isDrained(word) {
 			r.Told = toldEnough
 		}
 	}
@@ -182,7 +219,10 @@ func (e *end) Pop(count int, wait blocking.Wait, release string) session.Operati
 // Read also notes where to go on.
 func (e *end) Read(reply any) (elements []string, exhausted bool) {
 	elements, word, now := readPop(reply)
-	if goesOn(word) {
+	switch {
+	case isDrained(word):
+		e.lookInward(context.Background(), word)
+	case goesOn(word):
 		e.told.Store(&word)
 	}
 	return elements, now && word == toldEmpty

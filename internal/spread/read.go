@@ -30,6 +30,8 @@ type shard struct {
 	borders  [2]int64
 	open     [2]bool
 	elements []string
+	expiry   expiry // what the shard knows of it
+	now      int64  // the server's time, if there is an expiry
 }
 
 // look reads a shard, or returns nil if there is none. from and to count from the border that base names, or from 0 if it is empty.
@@ -38,11 +40,17 @@ func (l *List) look(ctx context.Context, p *pointers, id int64, base any, from, 
 	if err != nil || reply == nil {
 		return nil, err
 	}
+	if stamp, isExpired := reply.(string); isExpired {
+		return nil, l.endExpired(ctx, p, stamp)
+	}
 	s, rest := readShard(id, reply)
 	for _, v := range rest {
 		s.elements = append(s.elements, v.(string))
 	}
-	return s, nil
+	if text := reply.([]any)[5].(string); text != "" {
+		_, err = fmt.Sscan(text, &s.expiry.time, &s.expiry.stamp, &s.now)
+	}
+	return s, err
 }
 
 func readShard(id int64, reply any) (*shard, []any) {
@@ -493,17 +501,6 @@ func (l *List) positions(ctx context.Context, how posArgs) ([]any, error) {
 		}
 	}
 	return result, nil
-}
-
-// Lifetime tells that the list does not expire, or that there is none.
-func (l *List) Lifetime() session.Operation {
-	return session.Steps(func(ctx context.Context) (any, error) {
-		length, err := l.length(ctx)
-		if length > 0 {
-			return layout.Lifetime{Expires: layout.NeverExpires}, err
-		}
-		return layout.Lifetime{Expires: layout.NoList}, err
-	})
 }
 
 // integer reads an argument as Redis does.

@@ -70,7 +70,7 @@ func popped(reply any) string {
 
 func (s *stage) close(side, pointers string) any {
 	s.t.Helper()
-	return s.run("spread_close", "", "", "", side, pointers)
+	return s.run("spread_close", "", "", "", side, pointers, "")
 }
 
 // state returns the flags of a shard: whether it is open at the left and at the right, and whether a consumer waits.
@@ -84,6 +84,14 @@ func (s *stage) watermark(epoch int) { s.rdb.HSet(s.t.Context(), s.key, "mark", 
 func (s *stage) rings() int64 {
 	return s.rdb.LLen(s.t.Context(), strings.TrimSuffix(s.key, "meta")+"bell").Val()
 }
+
+func (s *stage) expiry() string { return s.rdb.HGet(s.t.Context(), s.key, "expiry").Val() }
+
+// What pointers say of an expiry, whose stamp is 5.
+const (
+	passed = " 1 5"
+	toCome = " 9999999999999 5"
+)
 
 // at are pointers of generation 7 and capacity 2.
 func at(first, last, leftEpoch, rightEpoch int) string {
@@ -195,16 +203,91 @@ var rules = []struct {
 		s.run("spread_move", "L", 10, "STALE", "5000000000000000")
 		return s.layout(leftEpochWord)[0] == "5000000000000001"
 	}},
-	{"generation", "p.generation, p.deleting, p.used = p.next, false, false", "p.deleting, p.used = false, false", func(s *stage) bool {
+	{"generation", "p.generation, p.deleting, p.used, p.expired = p.next, false, false, false", "p.deleting, p.used = false, false", func(s *stage) bool {
 		s.pointers()
 		s.run("spread_delete", "begin", 7)
 		s.run("spread_delete", "end", 7)
 		return s.layout(generationWord)[0] != "7"
 	}},
-	{"del_generation", "elseif p.generation == tonumber(ARGV[2]) and ARGV[1] == 'begin'", "elseif ARGV[1] == 'begin'", func(s *stage) bool {
+	{"del_generation", "elseif p.generation ~= tonumber(ARGV[2]) then", "elseif false then", func(s *stage) bool {
 		s.pointers()
 		s.run("spread_delete", "begin", 6)
 		return s.layout(flagsWord)[0] == "2"
+	}},
+	{"expiry_words", "EXPIRES, STAMP = tonumber(expires or 0), tonumber(stamp or 0)", "", func(s *stage) bool {
+		s.push("L", at(0, 0, 10, 10), "x")
+		return strings.HasPrefix(s.push("L", at(0, 0, 10, 10)+passed, "x"), "EXPIRED 10 10 5")
+	}},
+	{"expiry_told", "redis.call('HSET', META, 'expiry', string.format('%.0f %.0f', EXPIRES, STAMP))", "", func(s *stage) bool {
+		s.push("L", at(0, 0, 10, 10), "x")
+		s.numbered(0, "spread_pop", "L", at(0, 0, 10, 10)+toCome, 0, "no", "")
+		return s.state(0) == "112" && s.expiry() == toCome[1:]
+	}},
+	{"fast paths leave what expires", "armed == '0' and lasts", "lasts", func(s *stage) bool {
+		s.push("L", at(0, 0, 10, 10), "x")
+		s.numbered(0, "spread_pop", "L", at(0, 0, 10, 10)+toCome, 0, "no", "")
+		s.rdb.HSet(s.t.Context(), s.key, "expiry", passed[1:])
+		return strings.HasPrefix(s.push("L", at(0, 0, 10, 10), "x"), "EXPIRED")
+	}},
+	{"stamp", "if stamp > STAMP or", "if false or", func(s *stage) bool {
+		s.push("L", at(0, 0, 10, 10), "x")
+		s.rdb.HSet(s.t.Context(), s.key, "expiry", "9999999999999 7")
+		return s.push("L", at(0, 0, 10, 10)+passed, "y") == "2"
+	}},
+	{"void", "if EXPIRES > 0 and shard.open[1] and shard.open[2] and shard.size == 0 then", "if false then", func(s *stage) bool {
+		s.pop("L", at(0, 0, 10, 10), "no")
+		return s.push("L", at(0, 0, 10, 10)+passed, "x") == "1" && s.expiry() == "0 5"
+	}},
+	{"void_wins", " or (stamp == STAMP and expires < EXPIRES)", "", func(s *stage) bool {
+		s.pop("L", at(0, 0, 10, 10), "no")
+		s.push("L", at(0, 0, 10, 10)+passed, "x")
+		return s.push("L", at(0, 0, 10, 10)+passed, "x") == "2"
+	}},
+	{"who leaves a shard learns that the expiry is void", "return EXPIRES == 0 and STAMP > 0 and", "return false and", func(s *stage) bool {
+		s.pop("L", at(0, 0, 10, 10), "no")
+		s.push("L", at(0, 0, 10, 10)+passed, "x", "y")
+		return s.push("R", at(0, 0, 10, 10), "z") == "CLOSED 10 10 2 5"
+	}},
+	{"void_moves", "voids = time ~= 0 and", "voids = false and", func(s *stage) bool {
+		s.pointers()
+		s.rdb.HSet(s.t.Context(), s.key, "expiry", "1 5 somebody")
+		s.run("spread_move", "R", 20, "CLOSED", 4, 5)
+		return s.expiry() == "0 5 somebody"
+	}},
+	{"only that expiry is void", "and stamp <= tonumber(ARGV[5]) and {", "and {", func(s *stage) bool {
+		s.pointers()
+		s.rdb.HSet(s.t.Context(), s.key, "expiry", "1 6 somebody")
+		s.run("spread_move", "R", 20, "CLOSED", 4, 5)
+		return s.expiry() == "1 6 somebody"
+	}},
+	{"lapse_checks", "if stamp < told or stamp == told and time ~= 0 then", "if true then", func(s *stage) bool {
+		s.pointers()
+		s.rdb.HSet(s.t.Context(), s.key, "expiry", "1 6 somebody")
+		s.run("spread_delete", "expired", 7, 5)
+		return s.layout(flagsWord)[0] == "2"
+	}},
+	{"close_checks", "if ARGV[6] ~= '' and (", "if false and (", func(s *stage) bool {
+		s.pop("L", at(0, 0, 10, 10), "no")
+		return s.run("spread_close", "", "", "", "L", at(0, 0, 10, 10)+passed, 5) == "0 5" && s.state(0) == "110"
+	}},
+	{"an expired list is deleted", "elseif not closing and has_expired() then", "elseif has_expired() then", func(s *stage) bool {
+		s.push("L", at(0, 0, 10, 10), "x")
+		return s.run("spread_close", "", "", "", "L", at(0, 0, 10, 10)+passed, 5) == int64(1) && s.state(0) == "012"
+	}},
+	{"drained_goes", "if left == 0 and took > 0 and EXPIRES > 0 and not shard.open[OTHER] then", "if false then", func(s *stage) bool {
+		s.push("L", at(0, 1, 25, 15)+toCome, "x")
+		return s.pop("L", at(0, 1, 25, 15), "no") == "DRAINED 25 15 0[x]" && s.state(0) == ""
+	}},
+	{"an expiry is set on the one that was read", " or stamp ~= tonumber(ARGV[2]) then", " then", func(s *stage) bool {
+		s.pointers()
+		s.rdb.HSet(s.t.Context(), s.key, "expiry", "9999999999999 6 somebody")
+		s.run("spread_expire", 7, 5, "never", 0, "", "me", 0)
+		return s.expiry() == "9999999999999 6 somebody"
+	}},
+	{"an expiry is set once", "if by == ARGV[6] then", "if false then", func(s *stage) bool {
+		s.pointers()
+		s.run("spread_expire", 7, 0, "in", 60000, "NX", "me", 0)
+		return s.run("spread_expire", 7, 0, "in", 60000, "NX", "me", 0).([]any)[3] == "set"
 	}},
 	{"repair_encloses", "first, last = math.min(first, p.ids[1]), math.max(last, p.ids[2])", "", func(s *stage) bool {
 		s.pointers()

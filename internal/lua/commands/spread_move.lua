@@ -4,7 +4,8 @@
 --
 -- KEYS  1 meta
 -- ARGV  1 'L' or 'R', 2 the epoch of that side with which the caller has acted, 3 what a shard has told: 'CLOSED', 'GONE', or
---       'STALE' if meta says the same as before; 4 the position of the border, or the epoch that the shard has seen
+--       'STALE' if meta says the same as before; 4 the position of the border, or the epoch that the shard has seen; 5 the
+--       stamp of an expiry that the shard has found void, or 0
 -- Reply as that of commands/spread_pointers.lua
 -- Cost  O(1).
 --
@@ -20,8 +21,11 @@ elseif p.deleting or p.epochs[side] ~= tonumber(ARGV[2]) then
   return reply()
 end
 local other, outwards = 3 - side, side == 1 and -1 or 1
+local voids
 if ARGV[3] == 'CLOSED' then
   p.ids[side], p.borders[side] = p.ids[side] + outwards, tonumber(ARGV[4])
+  local time, stamp, by = read_expiry()
+  voids = time ~= 0 and stamp <= tonumber(ARGV[5]) and { 0, stamp, by }
 elseif ARGV[3] == 'GONE' and p.ids[1] ~= p.ids[2] then
   p.ids[side] = p.ids[side] - outwards
   if p.ids[1] == p.ids[2] then
@@ -36,4 +40,7 @@ p.epochs[side] = p.next
 p.next = p.next + 1
 redis.call('HDEL', META, 'never') -- OOM allows this, and then what follows
 save_pointers(p)
+if voids then
+  save_expiry(unpack(voids))
+end
 return reply()

@@ -6,14 +6,14 @@
 -- ARGV  1 1 if the caller may push, else 0; 2 the number of parts and 3 the capacity of a list that is made, or ''; 4 the
 --       plain key of the list's name, with what beside.lua has before it, or ''; 5 1 if the caller waits until a replica has
 --       the pointers, else 0
--- Reply nil if there is none; else the field layout, and the field old
+-- Reply nil if there is none; else the field layout, the field old, and the field expiry
 -- Cost  O(1).
 --
 -- Safe because it may run twice. If the list has another layout, it changes nothing.
 
 local p, text = read_pointers()
 if not p and text then
-  return { text, '' }
+  return { text, '', '' }
 elseif not p and redis.call('EXISTS', META) == 1 then
   return redis.error_reply('BADLAYOUT meta is a hash that belongs to no list')
 end

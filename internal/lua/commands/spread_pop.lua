@@ -10,7 +10,9 @@
 --         'EMPTY'        the list has no more; it is armed if the caller waits
 --         'GONE'         there may be more inwards, and the shard is no more; with the epochs that the client knew and a number
 --         'OTHER_STALE'  the pointers are too old; the number is the epoch of the other side
---       or 'CLOSED', 'OTHER_GONE' or 'STALE', see commands/spread_push.lua
+--         'DRAINED'      there are elements, the last of this shard, which is no more. The list is to expire: before the caller
+--                        returns, it has to look whether there are more inwards
+--       or 'CLOSED', 'OTHER_GONE', 'STALE' or 'EXPIRED', see commands/spread_push.lua
 -- Cost  O(elements popped).
 --
 -- Safe because it reads every key before the first write, and because that write (HDEL) cannot grow the data set: OOM
@@ -41,7 +43,10 @@ if shard and not shard.open[SIDE] then
 elseif shard then
   took = released and 0 or math.min(count, shard.size)
   local left = shard.size - took
-  if left > 0 or (took == count and took > 0 and not woken) or (released and not shard.open[OTHER]) then
+  if left == 0 and took > 0 and EXPIRES > 0 and not shard.open[OTHER] then
+    retires = true
+    word = refusal('DRAINED')
+  elseif left > 0 or (took == count and took > 0 and not woken) or (released and not shard.open[OTHER]) then
     word = 'OK'
   elseif not shard.open[OTHER] then
     retires = true
@@ -74,6 +79,7 @@ end
 local popped = took > 0 and { redis.call(SIDE == 1 and 'LPOP' or 'RPOP', ELEMENTS, took) } or {}
 if retires then
   redis.call('HSET', META, 'mark', string.format('%.0f', math.max(shard.mark, shard.epoch[1], shard.epoch[2])))
+  save_learnt()
   redis.call('HDEL', META, SHARD) -- not before: a part that is gone for a moment cannot be made again while its slot moves
   expire_part()
 elseif shard then

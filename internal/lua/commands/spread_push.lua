@@ -11,6 +11,7 @@
 --         'GONE'        the shard is no more, the list goes on inwards
 --         'OTHER_GONE'  the same, but the other pointer has to move
 --         'STALE'       the pointers are too old; the number is the epoch of the side
+--         'EXPIRED'     the list has expired; the number is the stamp of its expiry
 -- Cost  O(values).
 --
 -- All values go onto this shard, even beyond its capacity, so that a push is atomic. Safe because it reads every key before the

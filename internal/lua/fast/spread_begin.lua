@@ -7,8 +7,9 @@ local END, FULL -- the key of the shard, and the capacity
 local FAR_BORDER -- the position of its border at the other side, or nil if it is all of the list
 if RECORD then
   local left = ARGV[4] == 'L'
-  local generation, first, last, left_epoch, right_epoch, capacity =
-    string.match(ARGV[5], '^(%d+) (%S+) (%S+) (%d+) (%d+) %S+ %S+ (%d+)$')
+  local generation, first, last, left_epoch, right_epoch, capacity, expiry =
+    string.match(ARGV[5], '^(%d+) (%S+) (%S+) (%d+) (%d+) %S+ %S+ (%d+)(.*)$')
+  local lasts = expiry == '' or string.byte(expiry, 2) == 48 -- '0'
   local shard = generation .. '.' .. (left and first or last)
   local state = redis.pcall('HGET', META, shard)
   if type(state) == 'string' then
@@ -19,7 +20,7 @@ if RECORD then
     local new_right = right_epoch ~= seen_right and tonumber(right_epoch) > tonumber(seen_right)
     local is_new_here, is_new_there = left and new_left or not left and new_right, left and new_right or not left and new_left
     local stays = not is_new_here and not (is_new_there and (first == last or other == '1'))
-    if open == '1' and armed == '0' and stays and is_new() then
+    if open == '1' and armed == '0' and lasts and stays and is_new() then
       END, FULL = PREFIX .. shard, tonumber(capacity)
       FAR_BORDER = other == '0' and tonumber(position) or nil
     end

@@ -6,12 +6,21 @@
 -- has the protocol, and docs/models/spread.py is it as a program.
 --
 -- KEYS[1], the part, is a hash. It has the state of each of its shards, in the field '<generation>.<id>':
---   <left is open><right is open><a consumer waits><side> <epoch of left> <epoch of right> <position>
--- The first three are digits. Side is L or R: the position is that of the border there, one which cannot move. The field mark
--- is the watermark: no shard is made again for an epoch up to it. Without shards, the part expires.
+--   <left is open><right is open><flags><side> <epoch of left> <epoch of right> <position>
+-- The first three are digits. The flags are 1 if a consumer waits, plus 2 if the list was to expire when the shard was last
+-- asked as an end. Side is L or R: the position is that of the border there, one which cannot move. The field mark is the
+-- watermark: no shard is made again for an epoch up to it. The field expiry is what the part knows of the list's expiry, see
+-- shared/spread_pointers.lua: '<Unix time in milliseconds, or 0> <stamp>'. Without shards, the part expires.
 --
 -- ARGV  4 'L' or 'R', the end; 5 the pointers that the client knows:
---       '<generation> <first> <last> <epoch of left> <epoch of right> <left border> <right border> <capacity>'
+--       '<generation> <first> <last> <epoch of left> <epoch of right> <left border> <right border> <capacity>', and what it
+--       knows of the expiry
+--
+-- That the list has expired is decided by the shards at its ends, to which every operation goes first: whoever sets an expiry
+-- tells both before it returns, and pointers bring it along to others. An expired list is deleted by whoever finds it. A list
+-- that becomes empty does not expire any more. That shows where all of it is in one empty shard: there the expiry is void, and
+-- a pointer that leaves the shard tells meta. So a shard that gives its last element away is retired at once if there are more
+-- inward and the list is to expire, and who took it looks there before it returns.
 --
 -- requires: shared/session shared/bell
 
@@ -23,10 +32,13 @@ local SIDE = ARGV[4] == 'L' and 1 or 2
 local OTHER = 3 - SIDE
 local IDS, EPOCHS, BORDERS = {}, {}, {} -- of left and right
 local GENERATION, CAPACITY
+local EXPIRES, STAMP = 0, 0 -- what is known of the expiry
 do
-  local g, first, last, left, right, left_border, right_border, capacity =
-    string.match(ARGV[5], '^(%d+) (%S+) (%S+) (%d+) (%d+) (%S+) (%S+) (%d+)$')
+  local g, first, last, left, right, left_border, right_border, capacity, expiry =
+    string.match(ARGV[5], '^(%d+) (%S+) (%S+) (%d+) (%d+) (%S+) (%S+) (%d+)(.*)$')
   GENERATION, CAPACITY = g, tonumber(capacity)
+  local expires, stamp = string.match(expiry, '^ (%d+) (%d+)$')
+  EXPIRES, STAMP = tonumber(expires or 0), tonumber(stamp or 0)
   IDS = { tonumber(first), tonumber(last) }
   EPOCHS = { tonumber(left), tonumber(right) }
   BORDERS = { tonumber(left_border), tonumber(right_border) }
@@ -38,7 +50,7 @@ local ELEMENTS = PREFIX .. SHARD
 local function parse_shard(text)
   local left, right, armed, side, left_epoch, right_epoch, position = string.match(text, STATE_FORM)
   return left and {
-    open = { left == '1', right == '1' }, armed = armed == '1', at = side == 'L' and 1 or 2,
+    open = { left == '1', right == '1' }, armed = armed % 2 == 1, timed = armed + 0 > 1, at = side == 'L' and 1 or 2,
     epoch = { tonumber(left_epoch), tonumber(right_epoch) }, position = tonumber(position),
   }
 end
@@ -98,11 +110,28 @@ local function see(shard, side, epoch)
   end
 end
 
--- open_shard returns the shard, or nil and why there is none: 'GONE', 'OTHER_GONE', or an error to reply with. closing says
--- that a delete closes the end. Nothing is written.
+-- learn adds what the part knows of the expiry. The first result of it that is new to the part is to be saved.
+local learnt -- whether there is one
+local function learn(text)
+  local expires, stamp = string.match(text or '', '^(%d+) (%d+)$')
+  expires, stamp = tonumber(expires or 0), tonumber(stamp or 0)
+  if stamp > STAMP or (stamp == STAMP and expires < EXPIRES) then
+    EXPIRES, STAMP = expires, stamp
+  end
+  learnt = EXPIRES ~= expires or STAMP ~= stamp
+end
+
+-- has_expired tells whether the time has come.
+local function has_expired()
+  return EXPIRES > 0 and clock() >= EXPIRES
+end
+
+-- open_shard returns the shard, or nil and why there is none: 'GONE', 'OTHER_GONE', 'EXPIRED', or an error to reply with.
+-- closing says that a delete closes the end. Nothing is written.
 local function open_shard(closing)
-  local fields = redis.call('HMGET', META, 'mark', SHARD)
+  local fields = redis.call('HMGET', META, 'mark', SHARD, 'expiry')
   local mark = tonumber(fields[1]) or 0
+  learn(fields[3])
   local shard, problem
   if not fields[1] and not fields[2] and is_away(ELEMENTS) then
     return nil, moving_shard(IDS[SIDE])
@@ -117,6 +146,8 @@ local function open_shard(closing)
     return nil, 'GONE'
   elseif alone and not closing and EPOCHS[OTHER] <= mark then
     return nil, 'OTHER_GONE'
+  elseif not alone and not closing and has_expired() then
+    return nil, 'EXPIRED'
   else
     shard = {
       open = { false, false }, armed = false, at = OTHER, epoch = { mark, mark }, position = BORDERS[SIDE], size = 0,
@@ -131,14 +162,30 @@ local function open_shard(closing)
     shut(shard, OTHER) -- a failover has taken back that its pointer left
     shard.left = true
   end
+  if EXPIRES > 0 and shard.open[1] and shard.open[2] and shard.size == 0 then
+    EXPIRES, learnt = 0, true -- the list is empty
+  elseif not closing and has_expired() then
+    return nil, 'EXPIRED'
+  end
+  if shard.timed ~= (EXPIRES > 0) then
+    shard.timed, shard.changed = EXPIRES > 0, true
+  end
   return shard
+end
+
+-- save_learnt writes the expiry, if the part has not known it.
+local function save_learnt()
+  if learnt then
+    redis.call('HSET', META, 'expiry', string.format('%.0f %.0f', EXPIRES, STAMP))
+  end
 end
 
 -- save_shard writes the state, if it has changed.
 local function save_shard(shard)
+  save_learnt()
   if shard.changed then
-    local flags = (shard.open[1] and 1 or 0) .. (shard.open[2] and 1 or 0) .. (shard.armed and 1 or 0)
-    flags = flags .. (shard.at == 1 and 'L' or 'R')
+    local third = (shard.armed and 1 or 0) + (shard.timed and 2 or 0)
+    local flags = (shard.open[1] and 1 or 0) .. (shard.open[2] and 1 or 0) .. third .. (shard.at == 1 and 'L' or 'R')
     redis.call('HSET', META, SHARD, flags .. string.format(' %.0f %.0f %.0f', shard.epoch[1], shard.epoch[2], shard.position))
   end
   if shard.made then
@@ -148,7 +195,8 @@ end
 
 -- expire_part lets a part without shards expire.
 local function expire_part()
-  if redis.call('HLEN', META) == 1 then
+  local fields = redis.call('HLEN', META)
+  if fields == 1 or (fields == 2 and redis.call('HEXISTS', META, 'expiry') == 1) then
     redis.call('PEXPIRE', META, PART_MS)
   end
 end
@@ -161,7 +209,9 @@ local function disarm(shard)
   end
 end
 
--- refusal returns a result that is none: what the client has to do before it tries again, with the epochs that it knew.
+-- refusal returns a result that is none: what the client has to do before it tries again, with the epochs that it knew, a
+-- number, and the stamp of an expiry that is void. With EXPIRED, the number is the stamp of the expiry.
 local function refusal(word, value)
-  return word .. string.format(' %.0f %.0f %.0f', EPOCHS[1], EPOCHS[2], value or 0)
+  local text = word .. string.format(' %.0f %.0f %.0f', EPOCHS[1], EPOCHS[2], value or word == 'EXPIRED' and STAMP or 0)
+  return EXPIRES == 0 and STAMP > 0 and text .. string.format(' %.0f', STAMP) or text
 end

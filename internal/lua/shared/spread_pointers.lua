@@ -3,11 +3,15 @@
 --   4 <parts> <capacity> <generation> <first> <last> <epoch of left> <epoch of right> <left border> <right border>
 --   <next epoch> <flags>
 --
--- The flags are 1 while a delete is under way, plus 2 if somebody may push: meta then does not expire. The field old has
+-- The flags are 1 while a delete is under way, plus 2 if somebody may push: meta then does not expire, plus 4 if the delete is
+-- because the list has expired. The field old has
 -- '<generation> <first> <last> ' for each list that was deleted and has shards to unlink.
 --
--- Epochs and generations are microseconds of the server's clock, or one more than the last: a meta that was lost issues none
--- twice.
+-- The field expiry is there if somebody has set one: '<Unix time in milliseconds, or 0> <stamp> <who has set it>'. Of two
+-- expiries the one with the higher stamp counts, and of two with the same stamp the one without a time: it has been found void.
+--
+-- Epochs, stamps and generations are microseconds of the server's clock, or one more than the last: a meta that was lost issues
+-- none twice.
 --
 -- KEYS[1] is meta.
 
@@ -36,7 +40,8 @@ local function read_pointers()
   return {
     parts = parts, cap = cap, generation = tonumber(generation), ids = { tonumber(first), tonumber(last) },
     epochs = { tonumber(left), tonumber(right) }, borders = { tonumber(left_border), tonumber(right_border) },
-    next = math.max(tonumber(next_epoch), microseconds()), deleting = flags % 2 == 1, used = flags > 1,
+    next = math.max(tonumber(next_epoch), microseconds()), deleting = flags % 2 == 1, used = flags % 4 > 1,
+    expired = flags > 3,
   }, text
 end
 
@@ -44,7 +49,7 @@ end
 local function save_pointers(p)
   local i, e, b = p.ids, p.epochs, p.borders
   local ends = string.format('%.0f %.0f %.0f %.0f %.0f %.0f', i[1], i[2], e[1], e[2], b[1], b[2])
-  local flags = (p.deleting and 1 or 0) + (p.used and 2 or 0)
+  local flags = (p.deleting and 1 or 0) + (p.used and 2 or 0) + (p.expired and 4 or 0)
   local text = string.format('4 %s %s %.0f %s %.0f %d', p.parts, p.cap, p.generation, ends, p.next, flags)
   redis.call('HSET', META, 'layout', text)
   return text
@@ -56,7 +61,19 @@ local function write_again(text)
   redis.pcall('HSET', META, 'layout', text)
 end
 
+-- read_expiry returns the time, or 0, the stamp, and who has set it.
+local function read_expiry()
+  local time, stamp, by = string.match(redis.call('HGET', META, 'expiry') or '', '^(%d+) (%d+) (.*)$')
+  return tonumber(time or 0), tonumber(stamp or 0), by
+end
+
+-- save_expiry writes it.
+local function save_expiry(time, stamp, by)
+  redis.call('HSET', META, 'expiry', string.format('%.0f %.0f %s', time, stamp, by))
+end
+
 -- reply returns what every script on the pointers replies with.
 local function reply()
-  return { redis.call('HGET', META, 'layout'), redis.call('HGET', META, 'old') or '' }
+  local fields = redis.call('HMGET', META, 'layout', 'old', 'expiry')
+  return { fields[1], fields[2] or '', fields[3] or '' }
 end

@@ -1,0 +1,298 @@
+package shardedlist
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+// A spread list expires as a whole, at whatever end it is used next, and a list that is pushed after that does not.
+func TestASpreadListExpires(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		for name, use := range map[string]func(*ShardedList) (any, error){
+			"LLen":   func(l *ShardedList) (any, error) { return l.LLen(ctx) },
+			"LIndex": func(l *ShardedList) (any, error) { v, err := l.LIndex(ctx, 3); return int64(len(v)), notNil(err) },
+			"LRange": func(l *ShardedList) (any, error) { v, err := l.LRange(ctx, 0, -1); return int64(len(v)), err },
+			"LPop":   func(l *ShardedList) (any, error) { v, err := l.LPop(ctx); return int64(len(v)), notNil(err) },
+			"RPop":   func(l *ShardedList) (any, error) { v, err := l.RPopCount(ctx, 9); return int64(len(v)), notNil(err) },
+			"Del": func(l *ShardedList) (any, error) {
+				existed, err := l.Del(ctx)
+				return map[bool]int64{true: 1}[existed], err
+			},
+			"RPush":  func(l *ShardedList) (any, error) { n, err := l.RPush(ctx, "x"); return n - 1, err },
+			"LPush":  func(l *ShardedList) (any, error) { n, err := l.LPush(ctx, "x"); return n - 1, err },
+			"LPushX": func(l *ShardedList) (any, error) { return l.LPushX(ctx, "x") },
+			"BLPop": func(l *ShardedList) (any, error) {
+				v, err := l.BLPop(ctx, time.Millisecond)
+				return int64(len(v)), notNil(err)
+			},
+			"TTL": func(l *ShardedList) (any, error) { ttl, err := l.TTL(ctx); return int64(ttl + 2), err },
+			"Expire": func(l *ShardedList) (any, error) {
+				set, err := l.Expire(ctx, time.Hour)
+				return map[bool]int64{true: 1}[set], err
+			},
+			"LPos": func(l *ShardedList) (any, error) {
+				v, err := l.LPosCount(ctx, "7", 0, redis.LPosArgs{})
+				return int64(len(v)), err
+			},
+		} {
+			list := newList(t, rdb, WithParts(3), WithCapacity(2))
+			other := openList(t, server.Client(t), list.Name()) // it has pointers from before
+			_, err := list.RPush(ctx, numbered(20)...)
+			require.NoError(t, err)
+			_, err = other.LLen(ctx)
+			require.NoError(t, err)
+			set, err := list.PExpire(ctx, 50*time.Millisecond)
+			require.NoError(t, err)
+			require.True(t, set)
+			ttl, err := other.PTTL(ctx)
+			require.NoError(t, err)
+			assert.LessOrEqual(t, ttl, 50*time.Millisecond, name)
+			waitUntil(t, server, rdb, time.Now().Add(60*time.Millisecond))
+			seen, err := use(other)
+			require.NoError(t, err, name)
+			assert.EqualValues(t, 0, seen, name)
+			_, err = list.RPush(ctx, "new")
+			require.NoError(t, err)
+			ttl, err = other.TTL(ctx)
+			require.NoError(t, err)
+			assert.EqualValues(t, -1, ttl, name)
+			require.NoError(t, list.Check(ctx))
+		}
+	})
+}
+
+func notNil(err error) error {
+	if err == redis.Nil {
+		return nil
+	}
+	return err
+}
+
+// waitUntil waits until the clock of the server has passed a time.
+func waitUntil(t *testing.T, server *redistest.Server, rdb redis.UniversalClient, at time.Time) {
+	t.Helper()
+	if server.Kind() == redistest.Embedded {
+		time.Sleep(time.Until(at))
+		return
+	}
+	require.Eventually(t, func() bool {
+		now, err := rdb.Time(t.Context()).Result()
+		return err == nil && now.After(at)
+	}, 10*time.Second, 5*time.Millisecond)
+}
+
+// However a list becomes empty, what is pushed next does not expire.
+func TestASpreadListThatBecomesEmptyDoesNotExpire(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		for seed := range uint64(40) {
+			ctx, random := t.Context(), rand.New(rand.NewPCG(seed, 0))
+			list := newList(t, server.Client(t), WithParts(1+random.IntN(4)), WithCapacity(1+random.IntN(3)))
+			lists := []*ShardedList{list, openList(t, server.Client(t), list.Name()), openList(t, server.Client(t), list.Name())}
+			_, err := list.RPush(ctx, numbered(1+random.IntN(9))...)
+			require.NoError(t, err)
+			_, err = list.LPush(ctx, numbered(1+random.IntN(9))...)
+			require.NoError(t, err)
+			for _, l := range lists {
+				_, err = l.LLen(ctx)
+				require.NoError(t, err)
+			}
+			set, err := lists[random.IntN(3)].Expire(ctx, time.Hour)
+			require.NoError(t, err)
+			require.True(t, set)
+			for left := true; left; { // nobody finds the list empty
+				l := lists[random.IntN(3)]
+				if random.IntN(2) == 0 {
+					_, err = l.LPopCount(ctx, 1+random.IntN(3))
+				} else {
+					_, err = l.RPop(ctx)
+				}
+				require.NoError(t, err)
+				length, err := lists[random.IntN(3)].LLen(ctx)
+				require.NoError(t, err)
+				left = length > 0
+			}
+			pushes := []func(context.Context, ...any) (int64, error){lists[random.IntN(3)].RPush, lists[random.IntN(3)].LPush}
+			_, err = pushes[random.IntN(2)](ctx, numbered(1+random.IntN(5))...)
+			require.NoError(t, err)
+			for _, l := range lists {
+				ttl, err := l.TTL(ctx)
+				require.NoError(t, err)
+				require.EqualValues(t, -1, ttl, "seed %d", seed)
+			}
+		}
+	})
+}
+
+// Clients that push, pop, set expiries and remove them at once get each element once at most, and lose none but those that expire.
+func TestASpreadListExpiresUnderTraffic(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t), WithParts(3), WithCapacity(2))
+		ctx := t.Context()
+		_, err := list.RPush(ctx, "first")
+		require.NoError(t, err)
+		var (
+			group        sync.WaitGroup
+			mutex        sync.Mutex
+			popped       = map[string]int{}
+			pushed       int
+			expired, set int
+		)
+		for client := range 6 {
+			l := openList(t, server.Client(t), list.Name(), WithParts(3), WithCapacity(2))
+			random := rand.New(rand.NewPCG(uint64(client), 0))
+			group.Go(func() {
+				for i := range 150 {
+					var values []string
+					var err error
+					switch random.IntN(5) {
+					case 0, 1:
+						push := []func(context.Context, ...any) (int64, error){l.LPush, l.RPush}[random.IntN(2)]
+						_, err = push(ctx, fmt.Sprint(client, ".", i))
+						mutex.Lock()
+						pushed++
+						mutex.Unlock()
+					case 2:
+						values, err = l.LPopCount(ctx, 1+random.IntN(3))
+					case 3:
+						values, err = l.RPopCount(ctx, 1)
+					case 4:
+						var done bool
+						if done, err = l.PExpire(ctx, time.Duration(1+random.IntN(5))*time.Millisecond); random.IntN(3) == 0 && err == nil {
+							_, err = l.Persist(ctx)
+						}
+						mutex.Lock()
+						set += map[bool]int{true: 1}[done]
+						mutex.Unlock()
+					}
+					assert.NoError(t, notNil(err))
+					mutex.Lock()
+					for _, v := range values {
+						popped[v]++
+					}
+					mutex.Unlock()
+				}
+			})
+		}
+		group.Wait()
+		_, err = list.Persist(ctx)
+		require.NoError(t, err)
+		for _, v := range content(t, list) {
+			popped[v]++
+		}
+		for v, n := range popped {
+			assert.Equal(t, 1, n, v)
+		}
+		expired = pushed + 1 - len(popped)
+		assert.Positive(t, set, "expiries set")
+		assert.Positive(t, expired, "elements that have expired")
+		assert.Positive(t, len(popped))
+		require.NoError(t, list.Check(ctx))
+	})
+}
+
+// An expiry is set once, though replies are lost, and while memory is full.
+func TestExpiryOfASpreadListOverABrokenNetwork(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			ctx, server, proxy := t.Context(), redistest.Shared(t, kind), redistest.NewProxy(t)
+			calm := newList(t, server.Client(t), WithParts(3), WithCapacity(2))
+			_, err := calm.RPush(ctx, numbered(20)...)
+			require.NoError(t, err)
+			list := openList(t, server.Client(t, through(proxy)), calm.Name())
+			_, err = list.LLen(ctx)
+			require.NoError(t, err)
+			proxy.Set(redistest.Faults{CutReply: 0.2})
+			t.Cleanup(func() { proxy.Set(redistest.Faults{}) })
+			for i := range 30 {
+				set, err := list.ExpireNX(ctx, time.Hour)
+				require.NoError(t, err)
+				require.True(t, set, i)
+				ttl, err := calm.TTL(ctx)
+				require.NoError(t, err)
+				require.Positive(t, ttl)
+				removed, err := list.Persist(ctx)
+				require.NoError(t, err)
+				require.True(t, removed, i)
+				ttl, err = calm.TTL(ctx)
+				require.NoError(t, err)
+				require.EqualValues(t, -1, ttl)
+			}
+		})
+	}
+}
+
+func TestExpiryOfASpreadListWhileMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			ctx, rdb := t.Context(), redistest.Start(t, kind, "maxmemory-policy noeviction").Client(t)
+			list := newList(t, rdb, WithParts(3), WithCapacity(2))
+			_, err := list.RPush(ctx, numbered(20)...)
+			require.NoError(t, err)
+			require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
+			set, err := list.Expire(ctx, time.Hour)
+			require.NoError(t, err)
+			assert.True(t, set)
+			for i := range 20 {
+				value, err := list.LPop(ctx)
+				require.NoError(t, err)
+				assert.Equal(t, strconv.Itoa(i), value)
+			}
+			_, err = list.RPush(ctx, "x")
+			require.ErrorContains(t, err, "OOM")
+			require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "0").Err())
+			_, err = list.RPush(ctx, "x")
+			require.NoError(t, err)
+			ttl, err := list.TTL(ctx)
+			require.NoError(t, err)
+			assert.EqualValues(t, -1, ttl)
+		})
+	}
+}
+
+// Through the hook, expiry works too, and a blocked consumer goes on beyond it.
+func TestHookExpiresSpreadLists(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, key, rdb := t.Context(), "queue:"+uniqueName(t), server.Client(t)
+		rdb.AddHook(NewHook(rdb, Match("queue:*"), WithParts(3), WithCapacity(2)))
+		require.NoError(t, rdb.RPush(ctx, key, numbered(9)...).Err())
+		pipe := rdb.Pipeline()
+		set, ttl, removed := pipe.Expire(ctx, key, time.Minute), pipe.TTL(ctx, key), pipe.Persist(ctx, key)
+		_, err := pipe.Exec(ctx)
+		require.NoError(t, err)
+		assert.True(t, set.Val())
+		assert.InDelta(t, time.Minute, ttl.Val(), float64(10*time.Second))
+		assert.True(t, removed.Val())
+		require.True(t, rdb.PExpire(ctx, key, 20*time.Millisecond).Val())
+		list := openList(t, server.Client(t), key)
+		expired(t, list)
+		woken := make(chan string, 1)
+		go func() {
+			value, err := list.BLPop(ctx, 20*time.Second)
+			assert.NoError(t, err)
+			woken <- value
+		}()
+		blocked(t, list)
+		require.NoError(t, rdb.RPush(ctx, key, "after").Err())
+		assert.Equal(t, "after", <-woken)
+	})
+}
