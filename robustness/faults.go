@@ -108,14 +108,11 @@ func (f fault) needsProxy() bool {
 	return f.network != redistest.Faults{} || f.hasStrike("partition")
 }
 
-// clients returns how clients call under the fault. The hook does not wait for replicas here. After a crash, a push is looked for at the
-// place that its reply told, and that of a spread list is not exact.
+// clients returns how clients call under the fault. The hook does not wait for replicas here.
 func (f fault) clients() []string {
 	switch {
 	case f.waits:
-		return []string{methods}
-	case f.crash:
-		return []string{methods, pipelines, transactions, rollout}
+		return []string{methods, spreadLists}
 	}
 	return allClients
 }

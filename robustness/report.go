@@ -33,6 +33,8 @@ const limits = `
 
 - A client process that is killed takes the elements that it was popping with it: those of one call for each caller.
 - A failover undoes what was not replicated, as in Redis. ` + "`WithReplicas`" + ` tells the caller.
+- Where a failover takes the pointers of a spread list back, elements pushed after it may come to lie before some that were pushed shortly
+  before it, on other nodes.
 - After a failover by Sentinel, LLen, LIndex and LRange may read from the old master, which is then a replica that lags behind,
   until the client hears of the failover. This is the same in Redis. The program does not check their results there; it checks the
   results of all operations that write.
@@ -109,7 +111,9 @@ const aboutRollout = `- A *rollout* begins with a plain list of 5,000 elements. 
 // aboutSpread belongs to method if there are results of spread lists.
 const aboutSpread = `- *Spread* are methods of a list that is spread over five parts, in rounds over 1, 2, 3 or 64. No push is larger than what is atomic there;
   the calls of a round move one element each, and the length that a push returns is not compared. In slot, the slots of the parts and of
-  the pointers move.
+  the pointers move. In a crash, the node fails that has the pointers and some of the parts; what goes to other nodes meanwhile stays. So
+  what is undone must have returned less than half a second before the replica stopped to follow, or later, and may have gaps. After
+  it, a repair runs, and then everything else must be there.
 `
 
 // page is the report, for the machine that it was measured on.
@@ -210,7 +214,8 @@ lists, and checks the results of all calls.
 - **Histories:** %s short ones of concurrent calls. An order of the calls explains every result of %s; %s with an abandoned pop
   were checked for lost, duplicated and invented elements only; %s were not decided in time.
 - **Excused:** %s elements that killed clients were popping, and %s operations that failovers undid, as in Redis.
-- **Order is not promised** where a pop that was given up put its elements back, as in cancel; out of order there: %s.
+- **Order is not promised** where a pop that was given up put its elements back, as in cancel, and around a crash of a node of a spread
+  list; out of order there: %s.
 - **Machine:** %s
 `, len(faults), len(servers), strings.Join(clients, ", "), len(rows), sum.Time, thousands(sum.Faults), thousands(sum.Operations), thousands(sum.Elements),
 		thousands(sum.Lost), thousands(sum.Doubled), thousands(sum.Disordered), thousands(sum.HalfDone), broken,

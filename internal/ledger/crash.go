@@ -105,6 +105,91 @@ func (l *Ledger) UndonePops(filled int, left []string) (u Undone) {
 	return u
 }
 
+// UndonePushesSince is UndonePushes for a list over several nodes, of which one has failed: what went to the others stays. So nothing is
+// undone that had returned before the node was the last to know, but what is may have gaps. Positions are the times of return.
+func (l *Ledger) UndonePushesSince(since int64, content []string) (u Undone) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	times := map[string]int{}
+	latest := map[int]int{}
+	for _, value := range content {
+		if times[value]++; times[value] > 1 {
+			u.Doubled++
+			continue
+		}
+		producer, number, _ := Parse(value)
+		if before, met := latest[producer]; met && number < before {
+			u.Misplaced++
+		}
+		latest[producer] = max(latest[producer], number)
+	}
+	for producer, elements := range l.all() {
+		for number, e := range elements {
+			name := Name(producer, number)
+			there := times[name] > 0
+			if e.fate == Unknown || e.fate == Done {
+				delete(times, name)
+			}
+			if there || e.fate != Done {
+				continue
+			}
+			u.note(e.acked, since, e.replicated, name, &u.Lost)
+		}
+	}
+	u.Invented = len(times)
+	slices.Sort(u.Positions)
+	return u
+}
+
+// UndonePopsSince is to UndonePops what UndonePushesSince is to UndonePushes.
+func (l *Ledger) UndonePopsSince(since int64, filled int, left []string) (u Undone) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	places := map[int]int{}
+	latest := -1
+	for _, value := range left {
+		producer, number, ok := Parse(value)
+		switch {
+		case !ok || producer != 0 || number >= filled:
+			u.Invented++
+			continue
+		case number < latest:
+			u.Misplaced++
+		}
+		places[number]++
+		latest = max(latest, number)
+	}
+	elements := l.all()[0]
+	for i := range filled {
+		var e element
+		if i < len(elements) {
+			e = elements[i]
+		}
+		switch n := places[i] + e.seen; {
+		case n == 0:
+			u.Lost++
+		case n > 2:
+			u.Doubled++
+		case n == 2:
+			u.note(e.out, since, e.outReplicated, Name(0, i), &u.Doubled)
+		}
+	}
+	slices.Sort(u.Positions)
+	return u
+}
+
+// note notes an operation that was undone. It counts as wrong if it had returned too early for that.
+func (u *Undone) note(returned, since int64, replicated bool, name string, wrong *int) {
+	if returned < since {
+		*wrong++
+		return
+	}
+	u.Positions = append(u.Positions, returned)
+	if replicated {
+		u.Replicated = append(u.Replicated, name)
+	}
+}
+
 // all returns the elements by producer, so that the index of each is its number.
 func (l *Ledger) all() map[int][]element {
 	elements := map[int][]element{}

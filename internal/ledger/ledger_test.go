@@ -204,3 +204,51 @@ func TestPopsThatACrashUndid(t *testing.T) {
 		})
 	}
 }
+
+func TestPushesToOneOfSeveralNodesThatACrashUndid(t *testing.T) {
+	for name, test := range map[string]struct {
+		content []string
+		want    Undone
+	}{
+		"none":              {names(0, 10), Undone{}},
+		"with gaps":         {append(names(0, 6), "0.8"), Undone{Positions: []int64{6, 7, 9}}},
+		"one replicated":    {append(names(0, 5), names(6, 10)...), Undone{Positions: []int64{5}, Replicated: []string{"0.5"}}},
+		"from before":       {names(1, 10), Undone{Lost: 1}},
+		"doubled":           {append(names(0, 10), "0.9"), Undone{Doubled: 1}},
+		"misplaced":         {append(names(1, 10), "0.0"), Undone{Misplaced: 1}},
+		"invented":          {append(names(0, 10), "0.10"), Undone{Invented: 1}},
+		"of unknown pushes": {append(names(0, 10), "1.0"), Undone{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := Ledger{Complete: true}
+			for number := range 10 {
+				l.Push(Pushed{First: number, Count: 1, Fate: Done, At: int64(number), Replicated: number < 6})
+			}
+			l.Push(Pushed{Producer: 1, Count: 1, Fate: Unknown})
+			assert.Equal(t, test.want, l.UndonePushesSince(5, test.content))
+		})
+	}
+}
+
+func TestPopsFromOneOfSeveralNodesThatACrashUndid(t *testing.T) {
+	for name, test := range map[string]struct {
+		left []string
+		want Undone
+	}{
+		"none":           {names(10, 20), Undone{}},
+		"with gaps":      {append([]string{"0.6", "0.8"}, names(10, 20)...), Undone{Positions: []int64{6, 8}}},
+		"one replicated": {append([]string{"0.5"}, names(10, 20)...), Undone{Positions: []int64{5}, Replicated: []string{"0.5"}}},
+		"from before":    {append([]string{"0.3"}, names(10, 20)...), Undone{Doubled: 1}},
+		"lost":           {names(11, 20), Undone{Lost: 1}},
+		"misplaced":      {append(names(10, 20), "0.9"), Undone{Positions: []int64{9}, Misplaced: 1}},
+		"invented":       {append(names(10, 20), "0.20"), Undone{Invented: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := Ledger{Complete: true}
+			for number := range 10 {
+				l.Pop(Popped{First: number, Count: 1, End: int64(number), Replicated: number < 6})
+			}
+			assert.Equal(t, test.want, l.UndonePopsSince(5, 20, test.left))
+		})
+	}
+}
