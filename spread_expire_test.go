@@ -296,3 +296,22 @@ func TestHookExpiresSpreadLists(t *testing.T) {
 		assert.Equal(t, "after", <-woken)
 	})
 }
+
+func TestExpiryOfASpreadListWithReplicas(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, name := t.Context(), newList(t, server.Client(t)).Name()
+		list := openList(t, server.Client(t), name, WithParts(3), WithCapacity(2), WithReplicas(1, time.Millisecond))
+		_, err := list.RPush(ctx, numbered(9)...)
+		require.ErrorIs(t, err, ErrNotReplicated)
+		set, err := list.Expire(ctx, time.Hour)
+		assert.True(t, set)
+		require.ErrorIs(t, err, ErrNotReplicated)
+		removed, err := list.Persist(ctx)
+		assert.True(t, removed)
+		require.ErrorIs(t, err, ErrNotReplicated)
+		removed, err = list.Persist(ctx)
+		assert.False(t, removed)
+		require.NoError(t, err, "nothing was changed, nothing to wait for")
+	})
+}

@@ -60,7 +60,7 @@ func (o Operation) Args() []any {
 // Run runs the operation by itself and returns its result. With ErrNotReplicated there is a result too.
 func (o Operation) Run(ctx context.Context) (any, error) {
 	result, err := o.run(ctx)
-	if err != nil && o.Otherwise != nil {
+	if !script.IsDone(err) && o.Otherwise != nil {
 		return o.Otherwise(ctx, err)
 	}
 	return result, err

@@ -45,12 +45,16 @@ func (l *List) expire(ctx context.Context, how layout.Expiry, name string) (bool
 			return false, err
 		}
 		verdict, set, err := l.setExpiry(ctx, p, first, how, name)
-		if err != nil {
+		if !script.IsDone(err) {
 			return false, err
 		}
 		switch verdict {
 		case expirySet:
-			return l.tellEnds(ctx, set)
+			existed, shortfall := l.tellEnds(ctx, set)
+			if shortfall == nil {
+				shortfall = err
+			}
+			return existed, shortfall
 		case expiryPast:
 			existed, err := l.delete(ctx)
 			if err == nil {
@@ -64,38 +68,49 @@ func (l *List) expire(ctx context.Context, how layout.Expiry, name string) (bool
 }
 
 // setExpiry sets the expiry in meta, if that is as the pointers have it, and returns what the pointers are then. It may run again under
-// the same name.
+// the same name. It waits for replicas if the list is to.
 func (l *List) setExpiry(ctx context.Context, p *pointers, first *shard, how layout.Expiry, name string) (verdict string, set *pointers, err error) {
 	if err := l.lock(ctx); err != nil {
 		return "", nil, err
 	}
 	defer l.unlock()
 	now := time.Now()
-	reply, err := l.runOnMeta(ctx, expireScript, p.generation, p.expiry.stamp, string(how.How), how.Milliseconds, how.Conditions, name,
-		first.expiry.void())
-	if err != nil || reply == nil {
+	args := []any{p.generation, p.expiry.stamp, string(how.How), how.Milliseconds, how.Conditions, name, first.expiry.void()}
+	var reply any
+	if l.runner.Replicas > 0 {
+		reply, err = l.run(ctx, l.sessions.Confirmed(expireScript, l.declared, args...))
+	} else {
+		reply, err = l.runOnMeta(ctx, expireScript, args...)
+	}
+	if !script.IsDone(err) || reply == nil {
 		return expiryNo, nil, err
 	}
 	if err := l.rememberReply(ctx, reply, now); err != nil {
 		return "", nil, err
 	}
-	set, err = readPointers(reply, now)
+	set, broken := readPointers(reply, now)
+	if broken != nil {
+		return "", nil, broken
+	}
 	return reply.([]any)[3].(string), set, err
 }
 
 // tellEnds has the shards at both ends learn of an expiry that was set. It reports whether the list had elements: where all of it is in one
 // empty shard, the expiry is void.
-func (l *List) tellEnds(ctx context.Context, set *pointers) (existed bool, err error) {
+func (l *List) tellEnds(ctx context.Context, set *pointers) (existed bool, shortfall error) {
 	for side := range l.ends {
-		for over := false; !over; {
+		for try, over := 0, false; !over; {
 			p, err := l.find(ctx, false)
 			if err != nil {
 				return false, err
 			}
 			if p == nil || p.generation != set.generation {
-				return true, nil // it has been deleted since, or has expired
+				return true, shortfall // it has been deleted since, or has expired
 			}
-			if p.expiry.stamp < set.expiry.stamp { // another caller has read them before
+			if p.expiry.stamp < set.expiry.stamp { // another caller had read them before, or a failover has undone it
+				if try++; try > maxLooks {
+					return true, shortfall
+				}
 				if err := l.again(ctx, p); err != nil {
 					return false, err
 				}
@@ -105,10 +120,13 @@ func (l *List) tellEnds(ctx context.Context, set *pointers) (existed bool, err e
 			if !script.IsDone(err) {
 				return false, err
 			}
+			if err != nil {
+				shortfall = err
+			}
 			_, told, _ := readPop(reply)
 			switch {
 			case told == toldEmpty:
-				return false, nil
+				return false, shortfall
 			case goesOn(told):
 				if err := l.follow(ctx, side, told); err != nil {
 					return false, err
@@ -118,7 +136,7 @@ func (l *List) tellEnds(ctx context.Context, set *pointers) (existed bool, err e
 			}
 		}
 	}
-	return true, nil
+	return true, shortfall
 }
 
 // endExpired deletes the list, since a shard says that the time has come of the expiry with that stamp.
