@@ -76,13 +76,14 @@ func (l *ShardedList) PExpireAt(ctx context.Context, at time.Time) (bool, error)
 // Persist removes the expiry of the list, and reports whether there was one: PERSIST.
 //
 // It visits the shards first, a hundred in each step, and takes effect for the whole list with the last step. It is O(shards).
-// In Redis, PERSIST is O(1). If it is interrupted, the list expires as before. It is applied exactly once.
+// In Redis, PERSIST is O(1). If it is interrupted, the list expires as before. It is applied exactly once. On a list over many slots it
+// takes a few round trips.
 func (l *ShardedList) Persist(ctx context.Context) (bool, error) {
 	return l.expire(ctx, "persist", layout.Expiry{How: layout.ExpireNever, Conditions: "XX"})
 }
 
 // TTL returns the time until the list expires, rounded to seconds: TTL. As in go-redis, it returns -1, in nanoseconds, if the
-// list has no expiry, and -2 if there is no list. It is O(1).
+// list has no expiry, and -2 if there is no list. It is O(1); on a list over many slots it takes one to three round trips.
 func (l *ShardedList) TTL(ctx context.Context) (time.Duration, error) {
 	return l.lifetime(ctx, "ttl", time.Second, false)
 }

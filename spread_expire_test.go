@@ -315,3 +315,112 @@ func TestExpiryOfASpreadListWithReplicas(t *testing.T) {
 		require.NoError(t, err, "nothing was changed, nothing to wait for")
 	})
 }
+
+// A list that is begun anew after its pointers were lost has none of the former one's expiry.
+func TestANewSpreadListDoesNotExpireAsTheLastOne(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		list, err := New(rdb, uniqueName(t), WithParts(3), WithCapacity(2))
+		require.NoError(t, err)
+		_, err = list.RPush(ctx, numbered(10)...)
+		require.NoError(t, err)
+		_, err = list.LPopCount(ctx, 3)
+		require.NoError(t, err)
+		set, err := list.PExpire(ctx, 30*time.Millisecond)
+		require.NoError(t, err)
+		require.True(t, set)
+		require.NoError(t, rdb.Del(ctx, list.keys().Meta).Err())
+		waitUntil(t, server, rdb, time.Now().Add(40*time.Millisecond))
+		fresh, err := New(server.Client(t), list.Name(), WithParts(3), WithCapacity(2))
+		require.NoError(t, err)
+		for i := range 9 {
+			_, err := fresh.RPush(ctx, i)
+			require.NoError(t, err)
+		}
+		assert.Equal(t, words(numbered(9)), content(t, fresh))
+		_, err = fresh.Del(ctx)
+		require.NoError(t, err)
+		_, err = fresh.DelStrays(ctx)
+		require.NoError(t, err)
+	})
+}
+
+// A client that has not heard of a PERSIST finds the list as it is.
+func TestACheckAfterAnotherClientsPersist(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		list := newList(t, rdb, WithParts(3), WithCapacity(2))
+		other := openList(t, server.Client(t), list.Name())
+		_, err := list.RPush(ctx, numbered(12)...)
+		require.NoError(t, err)
+		set, err := list.PExpire(ctx, 200*time.Millisecond)
+		require.NoError(t, err)
+		require.True(t, set)
+		_, err = list.LLen(ctx)
+		require.NoError(t, err)
+		removed, err := other.Persist(ctx)
+		require.NoError(t, err)
+		require.True(t, removed)
+		waitUntil(t, server, rdb, time.Now().Add(210*time.Millisecond))
+		require.NoError(t, list.Check(ctx))
+		assert.Equal(t, words(numbered(12)), content(t, list))
+	})
+}
+
+// Pops that are given up while they look inward put their elements back.
+func TestCancelledPopsOfASpreadListThatIsToExpire(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		list := newList(t, rdb, WithParts(3), WithCapacity(1))
+		const total = 200
+		for _, value := range numbered(total) {
+			_, err := list.RPush(ctx, value)
+			require.NoError(t, err)
+		}
+		_, err := list.Expire(ctx, time.Hour)
+		require.NoError(t, err)
+		popped, cancelled := map[string]int{}, 0
+		random := rand.New(rand.NewPCG(1, 0))
+		for len(popped) < total/2 {
+			short, cancel := context.WithTimeout(ctx, time.Duration(random.IntN(1500))*time.Microsecond)
+			value, err := list.LPop(short)
+			cancel()
+			if err != nil {
+				cancelled++
+				continue
+			}
+			popped[value]++
+		}
+		require.Eventually(t, func() bool { return len(content(t, list))+len(popped) == total }, 20*time.Second, 10*time.Millisecond)
+		for _, value := range content(t, list) {
+			popped[value]++
+		}
+		for value, n := range popped {
+			assert.Equal(t, 1, n, value)
+		}
+		assert.Positive(t, cancelled)
+		require.NoError(t, list.Check(ctx))
+	})
+}
+
+// An Expire whose replies are lost until its time is up may have been applied, and says so.
+func TestAnExpireOfASpreadListThatIsGivenUp(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		calm := newList(t, server.Client(t), WithParts(3), WithCapacity(2))
+		_, err := calm.RPush(ctx, numbered(9)...)
+		require.NoError(t, err)
+		unlucky, hook := server.Client(t), &lostOnMeta{args: 8, always: true}
+		unlucky.AddHook(hook)
+		list := openList(t, unlucky, calm.Name())
+		short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+		defer cancel()
+		_, err = list.Expire(short, time.Hour)
+		require.ErrorIs(t, err, ErrOutcomeUnknown)
+		assert.True(t, hook.lost)
+	})
+}

@@ -294,20 +294,23 @@ func TestRepairUnderTraffic(t *testing.T) {
 	})
 }
 
-// lostRepair is a hook that loses the reply of the first script that sets pointers.
-type lostRepair struct{ lost bool }
+// lostOnMeta is a hook that loses the reply of the first script on the pointers with so many arguments, or of all of them.
+type lostOnMeta struct {
+	args         int
+	always, lost bool
+}
 
-func (l *lostRepair) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (l *lostOnMeta) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (l *lostRepair) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (l *lostOnMeta) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-func (l *lostRepair) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (l *lostOnMeta) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		before := l.lost
+		loses := l.always || !l.lost
 		err := next(ctx, cmd)
-		if args := cmd.Args(); !before && err == nil && len(args) == 4+9 && strings.HasSuffix(fmt.Sprint(args[3]), "}:meta") {
+		if args := cmd.Args(); loses && err == nil && len(args) == 4+l.args && strings.HasSuffix(fmt.Sprint(args[3]), "}:meta") {
 			l.lost = true
 			cmd.SetErr(io.EOF)
 			return io.EOF
@@ -327,7 +330,7 @@ func TestRepairWhoseReplyIsLost(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.NoError(t, rdb.Del(ctx, list.keys().Meta).Err())
-		unlucky, hook := server.Client(t), &lostRepair{}
+		unlucky, hook := server.Client(t), &lostOnMeta{args: 9}
 		unlucky.AddHook(hook)
 		other, err := New(unlucky, list.Name(), WithParts(3), WithCapacity(2))
 		require.NoError(t, err)

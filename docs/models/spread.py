@@ -43,6 +43,7 @@ RULES = {
     "del_reads": "and not one cached from before it began",
     "expiry_told": "whoever sets an expiry tells both ends before it returns",
     "expiry_words": "pointers bring the expiry along",
+    "expiry_generation": "what a part knows of the expiry is that of one generation",
     "stamp": "the expiry with the higher stamp counts",
     "lapse_checks": "only the expiry that meta has now ends the list",
     "close_checks": "an end is closed for an expiry only if it has not been found void meanwhile, or replaced",
@@ -70,7 +71,9 @@ class World:
         self.shards, self.marks, self.bells = {}, [0] * parts, [0] * parts
         # generation, first, last, epochs left and right, positions left and right, next epoch, deleting, expiry
         self.meta = (0, 0, 0, 1, 1, 0, 0, 2, False, NEVER)
-        self.expiry, self.clock, self.skew = [NEVER] * parts, 0, [0] * parts  # what each part knows of the expiry, and its clock
+        # What each part knows of the expiry, of which generation; the time, and how far the clocks of parts are ahead.
+        self.expiry, self.clock, self.skew = [(0, *NEVER)] * parts, 0, [0] * parts
+        self.known = NEVER                                          # in a script, what it knows of the expiry
         self.goal, self.wanted = ["op"] * len(clients), [None] * len(clients)  # what a client does after a detour; what it has set
         # To check expiries: that by which the list is being deleted, one that all know of, the highest that is void, or may be.
         self.lapsed, self.forced, self.void, self.may_be_void, self.saw = 0, None, 0, 0, {}
@@ -115,7 +118,7 @@ class World:
         elsewhere = epochs[1 - side] if other is None else 0
         mark, key = self.marks[self.part(i)], (gen if "generation" in self.rules else 0, i)
         s = self.shards.get(key)
-        known = self.expiry[self.part(i)] = self.merge(self.expiry[self.part(i)], cache[9])
+        known = self.learn(cache, i)
         if s is None:
             if "watermark" in self.rules and epoch <= mark:
                 return None, key, "GONE"
@@ -146,13 +149,26 @@ class World:
                     s[6] = False
                     self.ring(i)
         if s[2] and s[3] and not s[0] and "void" in self.rules:
-            self.expiry[self.part(i)] = 0, known[1]
+            self.known = 0, known[1]
+            if self.expiry[self.part(i)][0] == gen:
+                self.expiry[self.part(i)] = gen, *self.known
         elif self.is_over(known, i) and not closing:
             return None, key, "EXPIRED"
         return s, key, "OK"
 
     def is_over(self, known, i):
         return known[0] and known[0] <= self.clock + self.skew[self.part(i)]
+
+    def learn(self, cache, i):
+        """What the part of a shard and the caller know of the expiry. That of a later generation stays as it is."""
+        gen, *known = self.expiry[self.part(i)]
+        if gen > cache[0] and "expiry_generation" in self.rules:
+            self.known = cache[9]
+            return self.known
+        fresh = gen < cache[0] and "expiry_generation" in self.rules
+        self.known = self.merge(NEVER if fresh else tuple(known), cache[9])
+        self.expiry[self.part(i)] = cache[0], *self.known
+        return self.known
 
     def merge(self, known, told):
         if "expiry_words" not in self.rules:
@@ -163,10 +179,9 @@ class World:
             return min(known, told) if "void_wins" in self.rules else told
         return max(known, told, key=lambda e: e[1])
 
-    def is_void(self, i):
-        """The stamp of the expiry, if the part of this shard knows that it is void."""
-        time, stamp = self.expiry[self.part(i)]
-        return 0 if time else stamp
+    def is_void(self):
+        """The stamp of the expiry, if it is known to be void."""
+        return 0 if self.known[0] else self.known[1]
 
     def border(self, s, side):
         return s[8] + (0 if s[7] == side else s[0] if side == RIGHT else -s[0])
@@ -208,19 +223,19 @@ class World:
             return "OK", None
         self.shut(s, side)
         s[2 + side] = False                                         # full: seal
-        return ("CLOSED", (self.border(s, side), self.is_void(key[1]))) if mine else ("STALE", s[4 + side])
+        return ("CLOSED", (self.border(s, side), self.is_void())) if mine else ("STALE", s[4 + side])
 
     def refused(self, r, key):
-        return r, self.expiry[self.part(key[1])][1] if r == "EXPIRED" else None
+        return r, self.known[1] if r == "EXPIRED" else None
 
     def pop(self, op, cache, side, waits, woken, count):
         s, key, r = self.open(cache, side)
         part, pos = self.part(key[1]), None
         if r == "EXPIRED":
-            pos = self.expiry[part][1]
+            pos = self.known[1]
         if s is not None:
-            timed = self.expiry[part][0] and "drained_goes" in self.rules
-            pos = self.border(s, side), self.is_void(key[1])
+            timed = self.known[0] and "drained_goes" in self.rules
+            pos = self.border(s, side), self.is_void()
             mine = s[4 + side] == cache[3 + side]
             if not s[2 + side]:
                 r = "CLOSED" if mine else "STALE"
@@ -264,10 +279,12 @@ class World:
 
     def close(self, cache, side):
         """What the part knows of the expiry, if that says not to."""
-        known = self.merge(self.expiry[self.part(cache[1 + side])], cache[9])
+        before = self.expiry[self.part(cache[1 + side])]
+        known = self.learn(cache, cache[1 + side])
         s = self.shards.get((cache[0], cache[1 + side]))
         empty = s and s[2] and s[3] and not s[0] and "void" in self.rules
         if cache[8] == EXPIRED and (empty or not known[0] or known[1] > cache[9][1]) and "close_checks" in self.rules:
+            self.expiry[self.part(cache[1 + side])] = before
             return 0 if empty else known[0], known[1]
         s, key, r = self.open(cache, side, closing=True)
         if s is None:
@@ -343,7 +360,7 @@ class World:
             self.effect(op)
         self.deleters = set()
         i = self.meta[2]
-        self.meta = (g + 1, i, i, new, new, 0, 0, new + 1, False, (0, new))
+        self.meta = (g + 1, i, i, new, new, 0, 0, new + 1, False, NEVER)
 
     def sweep(self):
         for key in sorted(self.shards):

@@ -25,7 +25,7 @@ const (
 // Delete deletes the list, and then unlinks its shards in bounded steps. Its result is whether the list had elements. It may run twice.
 func (l *List) Delete() session.Operation {
 	return session.Steps(func(ctx context.Context) (any, error) {
-		existed, err := l.delete(ctx)
+		existed, _, err := l.delete(ctx, anyGeneration)
 		if err != nil {
 			return false, err
 		}
@@ -34,25 +34,33 @@ func (l *List) Delete() session.Operation {
 	})
 }
 
-func (l *List) delete(ctx context.Context) (existed bool, err error) {
+const anyGeneration = -1
+
+// delete deletes the list. It reports whether it had elements, and whether it was of that generation, or deleted before: else nothing was
+// done.
+func (l *List) delete(ctx context.Context, generation int64) (existed, same bool, err error) {
 	p, err := l.readMeta(ctx, false)
 	if err != nil || p == nil || !p.mayPush && !p.deleting {
-		return false, err
+		return false, true, err
+	}
+	if generation != anyGeneration && p.generation != generation {
+		return false, false, nil
 	}
 	if p.expiry.time > 0 {
 		if length, err := l.length(ctx); err != nil || length == 0 { // it finds out whether the list has expired
-			return false, err
+			return false, true, err
 		}
 	}
 	if err := l.lock(ctx); err != nil {
-		return false, err
+		return false, false, err
 	}
 	defer l.unlock()
 	began, err := l.onMeta(ctx, deleteScript, "begin", p.generation)
 	if err != nil || began == nil || began.generation != p.generation {
-		return false, err // somebody else has deleted it since
+		return false, true, err // somebody else has deleted it since
 	}
-	return l.endDelete(ctx, began)
+	existed, err = l.endDelete(ctx, began)
+	return existed, true, err
 }
 
 // sweepAll unlinks the shards of lists that were deleted.

@@ -2,6 +2,7 @@ package spread
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,14 +18,6 @@ var expireScript = script.Load("spread_expire")
 // expiry is when a list expires: a Unix time in milliseconds, or 0. The one with the highest stamp counts, see lua/shared/end_shard.lua.
 type expiry struct{ time, stamp int64 }
 
-// void returns the stamp if the expiry has been found void, or was removed.
-func (e expiry) void() int64 {
-	if e.time == 0 {
-		return e.stamp
-	}
-	return 0
-}
-
 // What spread_expire.lua replies with.
 const (
 	expirySet     = "set"
@@ -35,34 +28,44 @@ const (
 
 // Expire sets or removes the expiry of the list.
 func (l *List) Expire(how layout.Expiry) session.Operation {
-	return session.Steps(func(ctx context.Context) (any, error) { return l.expire(ctx, how, uuid.NewString()) })
+	return session.Steps(func(ctx context.Context) (any, error) {
+		set, tried, err := l.expire(ctx, how, strings.ReplaceAll(uuid.NewString(), "-", "")[:16])
+		if tried && !script.IsDone(err) && !script.IsReply(err) {
+			err = session.Lost(err, false)
+		}
+		return set, err
+	})
 }
 
-func (l *List) expire(ctx context.Context, how layout.Expiry, name string) (bool, error) {
+// expire sets the expiry under a name, so that a repetition does no more. It also reports whether it has tried to.
+func (l *List) expire(ctx context.Context, how layout.Expiry, name string) (done, tried bool, err error) {
 	for {
 		p, first, last, err := l.bounds(ctx)
 		if err != nil || p == nil || first.borders[left] == last.borders[right] {
-			return false, err
+			return false, tried, err
 		}
 		verdict, set, err := l.setExpiry(ctx, p, first, how, name)
+		tried = true
 		if !script.IsDone(err) {
-			return false, err
+			return false, tried, err
 		}
 		switch verdict {
 		case expirySet:
-			existed, shortfall := l.tellEnds(ctx, set)
+			existed, told, shortfall := l.tellEnds(ctx, set)
 			if shortfall == nil {
 				shortfall = err
 			}
-			return existed, shortfall
-		case expiryPast:
-			existed, err := l.delete(ctx)
-			if err == nil {
-				l.sweepAll(ctx)
+			if told || !script.IsDone(shortfall) {
+				return existed, tried, shortfall
 			}
-			return existed, err
+		case expiryPast:
+			existed, same, err := l.delete(ctx, p.generation)
+			if err != nil || same {
+				l.sweepAll(ctx)
+				return existed, tried, err
+			}
 		case expiryNo:
-			return false, nil
+			return false, tried, nil
 		}
 	}
 }
@@ -75,7 +78,8 @@ func (l *List) setExpiry(ctx context.Context, p *pointers, first *shard, how lay
 	}
 	defer l.unlock()
 	now := time.Now()
-	args := []any{p.generation, p.expiry.stamp, string(how.How), how.Milliseconds, how.Conditions, name, first.expiry.void()}
+	known := first.expiry
+	args := []any{p.generation, p.expiry.stamp, string(how.How), how.Milliseconds, how.Conditions, name, known.time, known.stamp}
 	var reply any
 	if l.runner.Replicas > 0 {
 		reply, err = l.run(ctx, l.sessions.Confirmed(expireScript, l.declared, args...))
@@ -96,47 +100,47 @@ func (l *List) setExpiry(ctx context.Context, p *pointers, first *shard, how lay
 }
 
 // tellEnds has the shards at both ends learn of an expiry that was set. It reports whether the list had elements: where all of it is in one
-// empty shard, the expiry is void.
-func (l *List) tellEnds(ctx context.Context, set *pointers) (existed bool, shortfall error) {
+// empty shard, the expiry is void. It has not told them if a failover has undone what was set.
+func (l *List) tellEnds(ctx context.Context, set *pointers) (existed, told bool, shortfall error) {
 	for side := range l.ends {
 		for try, over := 0, false; !over; {
 			p, err := l.find(ctx, false)
 			if err != nil {
-				return false, err
+				return false, false, err
 			}
 			if p == nil || p.generation != set.generation {
-				return true, shortfall // it has been deleted since, or has expired
+				return true, true, shortfall // it has been deleted since, or has expired
 			}
-			if p.expiry.stamp < set.expiry.stamp { // another caller had read them before, or a failover has undone it
+			if p.expiry.stamp < set.expiry.stamp {
 				if try++; try > maxLooks {
-					return true, shortfall
+					return false, false, shortfall
 				}
 				if err := l.again(ctx, p); err != nil {
-					return false, err
+					return false, false, err
 				}
 				continue
 			}
 			reply, err := l.ends[side].pop(p, 0, blocking.No, "").Run(ctx)
 			if !script.IsDone(err) {
-				return false, err
+				return false, false, err
 			}
 			if err != nil {
 				shortfall = err
 			}
-			_, told, _ := readPop(reply)
+			_, word, _ := readPop(reply)
 			switch {
-			case told == toldEmpty:
-				return false, shortfall
-			case goesOn(told):
-				if err := l.follow(ctx, side, told); err != nil {
-					return false, err
+			case word == toldEmpty:
+				return false, true, shortfall
+			case goesOn(word):
+				if err := l.follow(ctx, side, word); err != nil {
+					return false, false, err
 				}
 			default:
 				over = true
 			}
 		}
 	}
-	return true, shortfall
+	return true, true, shortfall
 }
 
 // endExpired deletes the list, since a shard says that the time has come of the expiry with that stamp.

@@ -83,8 +83,18 @@ func (e *end) popPart(ctx context.Context, count int) (elements []string, more b
 		}
 	}
 	if isDrained(told) {
-		e.lookInward(ctx, told)
-		return elements, true, err
+		looked := make(chan struct{})
+		go func() {
+			e.lookInward(told)
+			close(looked)
+		}()
+		select {
+		case <-looked:
+			return elements, true, err
+		case <-ctx.Done():
+			go e.putBack(elements)
+			return nil, false, ctx.Err()
+		}
 	}
 	if goesOn(told) {
 		if followed := e.list.follow(ctx, e.side, told); followed != nil {
@@ -96,14 +106,14 @@ func (e *end) popPart(ctx context.Context, count int) (elements []string, more b
 
 func isDrained(told string) bool { return strings.HasPrefix(told, drained+" ") }
 
-// inwardFor is how long a pop looks inward at most.
+// inwardFor is how long a pop looks inward, if servers do not answer.
 const inwardFor = 10 * time.Second
 
 // lookInward looks whether there is anything left of a list that is to expire, after a pop has taken the last element of a shard. If there
 // is not, the shard where it ends finds out that the expiry is void: the elements that are pushed next are not to expire. So it comes before
-// the pop returns, and does not end with the pop's context.
-func (e *end) lookInward(ctx context.Context, told string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inwardFor)
+// the pop returns.
+func (e *end) lookInward(told string) {
+	ctx, cancel := context.WithTimeout(context.Background(), inwardFor)
 	defer cancel()
 	for goesOn(told) {
 		if e.list.follow(ctx, e.side, told) != nil {
@@ -221,7 +231,7 @@ func (e *end) Read(reply any) (elements []string, exhausted bool) {
 	elements, word, now := readPop(reply)
 	switch {
 	case isDrained(word):
-		e.lookInward(context.Background(), word)
+		e.lookInward(word)
 	case goesOn(word):
 		e.told.Store(&word)
 	}

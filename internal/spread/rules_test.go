@@ -85,6 +85,9 @@ func (s *stage) rings() int64 {
 	return s.rdb.LLen(s.t.Context(), strings.TrimSuffix(s.key, "meta")+"bell").Val()
 }
 
+// stamp returns that of the expiry in meta.
+func (s *stage) stamp() string { return strings.Fields(s.expiry())[1] }
+
 func (s *stage) expiry() string { return s.rdb.HGet(s.t.Context(), s.key, "expiry").Val() }
 
 // What pointers say of an expiry, whose stamp is 5.
@@ -218,25 +221,35 @@ var rules = []struct {
 		s.push("L", at(0, 0, 10, 10), "x")
 		return strings.HasPrefix(s.push("L", at(0, 0, 10, 10)+passed, "x"), "EXPIRED 10 10 5")
 	}},
-	{"expiry_told", "redis.call('HSET', META, 'expiry', string.format('%.0f %.0f', EXPIRES, STAMP))", "", func(s *stage) bool {
+	{"expiry_told", "redis.call('HSET', META, 'expiry', string.format('%s %.0f %.0f', GENERATION, EXPIRES, STAMP))", "", func(s *stage) bool {
 		s.push("L", at(0, 0, 10, 10), "x")
 		s.numbered(0, "spread_pop", "L", at(0, 0, 10, 10)+toCome, 0, "no", "")
-		return s.state(0) == "112" && s.expiry() == toCome[1:]
+		return s.state(0) == "112" && s.expiry() == "7"+toCome
 	}},
 	{"fast paths leave what expires", "armed == '0' and lasts", "lasts", func(s *stage) bool {
 		s.push("L", at(0, 0, 10, 10), "x")
 		s.numbered(0, "spread_pop", "L", at(0, 0, 10, 10)+toCome, 0, "no", "")
-		s.rdb.HSet(s.t.Context(), s.key, "expiry", passed[1:])
+		s.rdb.HSet(s.t.Context(), s.key, "expiry", "7"+passed)
 		return strings.HasPrefix(s.push("L", at(0, 0, 10, 10), "x"), "EXPIRED")
 	}},
 	{"stamp", "if stamp > STAMP or", "if false or", func(s *stage) bool {
 		s.push("L", at(0, 0, 10, 10), "x")
-		s.rdb.HSet(s.t.Context(), s.key, "expiry", "9999999999999 7")
+		s.rdb.HSet(s.t.Context(), s.key, "expiry", "7 9999999999999 7")
 		return s.push("L", at(0, 0, 10, 10)+passed, "y") == "2"
 	}},
 	{"void", "if EXPIRES > 0 and shard.open[1] and shard.open[2] and shard.size == 0 then", "if false then", func(s *stage) bool {
 		s.pop("L", at(0, 0, 10, 10), "no")
-		return s.push("L", at(0, 0, 10, 10)+passed, "x") == "1" && s.expiry() == "0 5"
+		return s.push("L", at(0, 0, 10, 10)+passed, "x") == "1" && s.expiry() == "7 0 5"
+	}},
+	{"expiry_generation", "if generation and not KNOWN then", "if false then", func(s *stage) bool {
+		s.push("L", at(0, 0, 10, 10), "x")
+		s.rdb.HSet(s.t.Context(), s.key, "expiry", "6 1 5")
+		return s.push("L", at(0, 0, 10, 10)+toCome, "y") == "2" && s.expiry() == "7"+toCome
+	}},
+	{"and that of a later one stays", "tonumber(generation) < tonumber(GENERATION) and STAMP > 0", "STAMP > 0", func(s *stage) bool {
+		s.push("L", at(0, 0, 10, 10), "x")
+		s.rdb.HSet(s.t.Context(), s.key, "expiry", "8 1 5")
+		return s.push("L", at(0, 0, 10, 10)+toCome, "y") == "2" && s.expiry() == "8 1 5"
 	}},
 	{"void_wins", " or (stamp == STAMP and expires < EXPIRES)", "", func(s *stage) bool {
 		s.pop("L", at(0, 0, 10, 10), "no")
@@ -281,13 +294,19 @@ var rules = []struct {
 	{"an expiry is set on the one that was read", " or stamp ~= tonumber(ARGV[2]) then", " then", func(s *stage) bool {
 		s.pointers()
 		s.rdb.HSet(s.t.Context(), s.key, "expiry", "9999999999999 6 somebody")
-		s.run("spread_expire", 7, 5, "never", 0, "", "me", 0)
+		s.run("spread_expire", 7, 5, "never", 0, "", "me", 0, 0)
 		return s.expiry() == "9999999999999 6 somebody"
 	}},
-	{"an expiry is set once", "if by == ARGV[6] then", "if false then", func(s *stage) bool {
+	{"an expiry is set once", "if string.find(' ' .. by .. ' '", "if false and string.find(' ' .. by .. ' '", func(s *stage) bool {
 		s.pointers()
-		s.run("spread_expire", 7, 0, "in", 60000, "NX", "me", 0)
-		return s.run("spread_expire", 7, 0, "in", 60000, "NX", "me", 0).([]any)[3] == "set"
+		s.run("spread_expire", 7, 0, "in", 60000, "NX", "me", 0, 0)
+		s.run("spread_expire", 7, s.stamp(), "never", 0, "", "somebody", 0, 0)
+		again := s.run("spread_expire", 7, 0, "in", 60000, "NX", "me", 0, 0).([]any)[3]
+		return again == "set" && strings.HasPrefix(s.expiry(), "0 ")
+	}},
+	{"what a failover has taken back from meta counts", "if shard_stamp > stamp or", "if false or", func(s *stage) bool {
+		s.pointers()
+		return s.run("spread_expire", 7, 0, "never", 0, "", "me", "9999999999999", 5).([]any)[3] == "set"
 	}},
 	{"repair_encloses", "first, last = math.min(first, p.ids[1]), math.max(last, p.ids[2])", "", func(s *stage) bool {
 		s.pointers()

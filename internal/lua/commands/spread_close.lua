@@ -10,7 +10,8 @@
 -- Cost  O(1).
 --
 -- Safe because it may run twice: a late copy finds the epoch of a list that was deleted. If there is no shard, it makes one,
--- which is closed, so that nobody else can. OOM allows its first write.
+-- which is closed, so that nobody else can; unless its epochs are too old to push, which is as good. OOM allows its first
+-- write.
 
 local shard, problem = open_shard(true)
 if type(problem) == 'table' then

@@ -42,7 +42,7 @@ elseif ARGV[1] == 'expired' and not p.deleting then
   if stamp < told or stamp == told and time ~= 0 then -- less, if a failover has taken it back
     p.deleting, p.expired = true, true
     save_pointers(p)
-    save_expiry(math.max(1, time), told, by or '')
+    save_expiry(math.max(1, time), told, by)
   end
 elseif ARGV[1] == 'on' and p.expired then
   local _, stamp, by = read_expiry()
@@ -57,7 +57,7 @@ elseif ARGV[1] == 'end' and p.deleting and (not p.expired or ARGV[3] == 'expired
   p.generation, p.deleting, p.used, p.expired = p.next, false, false, false
   p.ids, p.epochs, p.borders = { p.ids[2], p.ids[2] }, { p.next, p.next }, { 0, 0 }
   if redis.call('HEXISTS', META, 'expiry') == 1 then
-    save_expiry(0, p.next, 'delete')
+    save_expiry(0, p.next, '')
   end
   p.next = p.next + 1
   save_pointers(p)

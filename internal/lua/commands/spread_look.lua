@@ -21,7 +21,8 @@ local left, right = border(shard, 1), border(shard, 2)
 if shard.timed or EXPIRES > 0 then
   learn(redis.call('HGET', META, 'expiry'))
 end
-if has_expired() and not (shard.size == 0 and shard.open[1] and shard.open[2]) then
+local is_end = ARGV[6] == tostring(IDS[1]) or ARGV[6] == tostring(IDS[2]) -- others need not know that the expiry has changed
+if is_end and has_expired() and not (shard.size == 0 and shard.open[1] and shard.open[2]) then
   return string.format('%.0f', STAMP)
 end
 local expiry = STAMP > 0 and string.format('%.0f %.0f %.0f', EXPIRES, STAMP, clock()) or ''

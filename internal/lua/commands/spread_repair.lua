@@ -30,5 +30,8 @@ save_pointers({
   parts = ARGV[2], cap = ARGV[3], generation = tonumber(ARGV[4]), ids = { first, last }, epochs = { epoch, epoch },
   borders = borders, next = epoch + 1, deleting = false, used = true,
 })
+if not p or p.generation ~= tonumber(ARGV[4]) then
+  redis.call('HDEL', META, 'expiry') -- of another list
+end
 redis.call('PERSIST', META)
 return reply()

@@ -10,7 +10,7 @@
 -- The first three are digits. The flags are 1 if a consumer waits, plus 2 if the list was to expire when the shard was last
 -- asked as an end. Side is L or R: the position is that of the border there, one which cannot move. The field mark is the
 -- watermark: no shard is made again for an epoch up to it. The field expiry is what the part knows of the list's expiry, see
--- shared/spread_pointers.lua: '<Unix time in milliseconds, or 0> <stamp>'. Without shards, the part expires.
+-- shared/spread_pointers.lua: '<generation> <Unix time in milliseconds, or 0> <stamp>'. Without shards, the part expires.
 --
 -- ARGV  4 'L' or 'R', the end; 5 the pointers that the client knows:
 --       '<generation> <first> <last> <epoch of left> <epoch of right> <left border> <right border> <capacity>', and what it
@@ -110,10 +110,17 @@ local function see(shard, side, epoch)
   end
 end
 
--- learn adds what the part knows of the expiry. The first result of it that is new to the part is to be saved.
-local learnt -- whether there is one
+local learnt -- whether the part is to remember what is known of the expiry
+local KNOWN -- whether it has known something of this list's
+
+-- learn adds what the part knows of the expiry. Generations are times: that of a list that was made later stays.
 local function learn(text)
-  local expires, stamp = string.match(text or '', '^(%d+) (%d+)$')
+  local generation, expires, stamp = string.match(text or '', '^(%d+) (%d+) (%d+)$')
+  KNOWN = generation == GENERATION
+  if generation and not KNOWN then
+    learnt = tonumber(generation) < tonumber(GENERATION) and STAMP > 0
+    return
+  end
   expires, stamp = tonumber(expires or 0), tonumber(stamp or 0)
   if stamp > STAMP or (stamp == STAMP and expires < EXPIRES) then
     EXPIRES, STAMP = expires, stamp
@@ -163,7 +170,7 @@ local function open_shard(closing)
     shard.left = true
   end
   if EXPIRES > 0 and shard.open[1] and shard.open[2] and shard.size == 0 then
-    EXPIRES, learnt = 0, true -- the list is empty
+    EXPIRES, learnt = 0, learnt or KNOWN -- the list is empty
   elseif not closing and has_expired() then
     return nil, 'EXPIRED'
   end
@@ -176,7 +183,7 @@ end
 -- save_learnt writes the expiry, if the part has not known it.
 local function save_learnt()
   if learnt then
-    redis.call('HSET', META, 'expiry', string.format('%.0f %.0f', EXPIRES, STAMP))
+    redis.call('HSET', META, 'expiry', string.format('%s %.0f %.0f', GENERATION, EXPIRES, STAMP))
   end
 end
 

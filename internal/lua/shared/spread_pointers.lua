@@ -7,7 +7,7 @@
 -- because the list has expired. The field old has
 -- '<generation> <first> <last> ' for each list that was deleted and has shards to unlink.
 --
--- The field expiry is there if somebody has set one: '<Unix time in milliseconds, or 0> <stamp> <who has set it>'. Of two
+-- The field expiry is there if somebody has set one: '<Unix time in milliseconds, or 0> <stamp> <who set the last few>'. Of two
 -- expiries the one with the higher stamp counts, and of two with the same stamp the one without a time: it has been found void.
 --
 -- Epochs, stamps and generations are microseconds of the server's clock, or one more than the last: a meta that was lost issues
@@ -61,10 +61,10 @@ local function write_again(text)
   redis.pcall('HSET', META, 'layout', text)
 end
 
--- read_expiry returns the time, or 0, the stamp, and who has set it.
+-- read_expiry returns the time, or 0, the stamp, and the names of the last operations that have set one.
 local function read_expiry()
-  local time, stamp, by = string.match(redis.call('HGET', META, 'expiry') or '', '^(%d+) (%d+) (.*)$')
-  return tonumber(time or 0), tonumber(stamp or 0), by
+  local time, stamp, by = string.match(redis.call('HGET', META, 'expiry') or '', '^(%d+) (%d+) ?(.*)$')
+  return tonumber(time or 0), tonumber(stamp or 0), by or ''
 end
 
 -- save_expiry writes it.
