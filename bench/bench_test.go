@@ -97,7 +97,7 @@ func TestShortSections(t *testing.T) {
 	requireRedis(t)
 	dir := t.TempDir()
 	data := filepath.Join(dir, "results.json")
-	if err := run(t.Context(), []string{"-short", "-runs", "1", "-only", "pairs|many|large|adopt|spread", "-o", dir, "-data", data}); err != nil {
+	if err := run(t.Context(), []string{"-short", "-runs", "1", "-only", "pairs|many|large|adopt|spread|reshard", "-o", dir, "-data", data}); err != nil {
 		t.Fatal(err)
 	}
 	page := read(t, dir, "benchmarks.md")

@@ -51,6 +51,7 @@ var sections = []struct {
 	{"length", (*bench).length},
 	{"book", (*bench).book},
 	{"spread", (*bench).spread},
+	{"reshard", (*bench).reshard},
 }
 
 func main() {

@@ -93,6 +93,9 @@ func newReport(from results) *report {
 	if from.Spread != nil {
 		r.spread(from.Spread)
 	}
+	if from.Reshard != nil {
+		r.reshard(from.Reshard)
+	}
 	return r
 }
 

@@ -34,6 +34,7 @@ type results struct {
 	Length     *lengthResult   `json:"length,omitempty"`
 	Book       *bookResult     `json:"book,omitempty"`
 	Spread     *spreadResult   `json:"spread,omitempty"`
+	Reshard    *reshardResult  `json:"reshard,omitempty"`
 }
 
 // clientResult are the figures of one client.

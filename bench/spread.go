@@ -41,6 +41,8 @@ type spreadFigure struct {
 	Push      time.Duration `json:"push_ns"` // the same on the long list
 	Pop       time.Duration `json:"pop_ns"`
 	BothEnds  float64       `json:"both_ends_per_second"` // calls of pushers at one end and poppers at the other
+	Busiest   time.Duration `json:"busiest_cpu_ns"`       // CPU time of the busiest node a call, meanwhile
+	WakeUp    time.Duration `json:"wakeup_p50_ns"`
 }
 
 // cluster are servers with equal shares of the slots.
@@ -65,20 +67,28 @@ func startCluster(ctx context.Context, path string) (*cluster, error) {
 			return nil, err
 		}
 	}
-	for _, node := range c.nodes {
-		for {
-			info, err := node.control.ClusterInfo(ctx).Result()
-			if strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", spreadNodes)) {
-				break
-			}
-			if err := errors.Join(err, sleep(ctx, 20*time.Millisecond)); err != nil {
-				c.stop()
-				return nil, err
-			}
-		}
+	if err := c.settle(ctx); err != nil {
+		c.stop()
+		return nil, err
 	}
 	c.rdb = redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{c.nodes[0].addr}})
 	return c, nil
+}
+
+// settle waits until all nodes know each other.
+func (c *cluster) settle(ctx context.Context) error {
+	for _, node := range c.nodes {
+		for {
+			info, err := node.control.ClusterInfo(ctx).Result()
+			if strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", len(c.nodes))) {
+				break
+			}
+			if err := errors.Join(err, sleep(ctx, 20*time.Millisecond)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (c *cluster) stop() {
@@ -144,7 +154,7 @@ func (t *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 
 // spread measures a list over three nodes.
 func (b *bench) spread(ctx context.Context) error {
-	r := &spreadResult{Elements: pick(b, 20_000, 10_000_000), Runs: b.runs}
+	r := &spreadResult{Elements: pick(b, 20_000, 20_000_000), Runs: b.runs}
 	for _, parts := range []int{0, spreadParts} {
 		f, err := b.spreadLayout(ctx, r, parts)
 		if err != nil {
@@ -199,6 +209,9 @@ func (b *bench) spreadLayout(ctx context.Context, r *spreadResult, parts int) (f
 		return f, err
 	}
 
+	if f.WakeUp, err = b.wakeUpIn(ctx, c, options); err != nil {
+		return f, err
+	}
 	before, err := c.used(ctx)
 	if err != nil {
 		return f, err
@@ -242,8 +255,13 @@ func (b *bench) spreadLayout(ctx context.Context, r *spreadResult, parts int) (f
 	}
 
 	var rates []float64
+	var busiest []time.Duration
 	for range b.runs {
 		var turn atomic.Int64
+		before, err := c.cpus(ctx)
+		if err != nil {
+			return f, err
+		}
 		figures, err := load(ctx, c.nodes[0], 64, pick(b, 100*time.Millisecond, 2*time.Second), func(ctx context.Context) error {
 			if turn.Add(1)%2 == 0 {
 				_, err := long.RPush(ctx, value)
@@ -256,24 +274,85 @@ func (b *bench) spreadLayout(ctx context.Context, r *spreadResult, parts int) (f
 			return f, err
 		}
 		rates = append(rates, figures.Ops)
+		after, err := c.cpus(ctx)
+		if err != nil {
+			return f, err
+		}
+		most := time.Duration(0)
+		for i := range after {
+			most = max(most, after[i]-before[i])
+		}
+		busiest = append(busiest, most/time.Duration(max(1, turn.Load())))
 	}
-	f.BothEnds = quantile(rates, 0.5)
+	f.BothEnds, f.Busiest = quantile(rates, 0.5), quantile(busiest, 0.5)
 	return f, nil
+}
+
+// cpus returns the CPU time that each node has taken.
+func (c *cluster) cpus(ctx context.Context) (times []time.Duration, err error) {
+	for _, node := range c.nodes {
+		took, err := node.cpu(ctx)
+		if err != nil {
+			return nil, err
+		}
+		times = append(times, took)
+	}
+	return times, nil
+}
+
+// wakeUpIn returns the median time from the call of a push to the return of a blocked pop.
+func (b *bench) wakeUpIn(ctx context.Context, c *cluster, options []shardedlist.Option) (time.Duration, error) {
+	popper := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{c.nodes[0].addr}})
+	defer popper.Close()
+	in, out := sharded(c.rdb, "wakeup", options...), sharded(popper, "wakeup", options...)
+	var latencies []time.Duration
+	for range pick(b, 200, 5000) {
+		woken := make(chan error, 1)
+		var returned time.Time
+		go func() {
+			_, err := out.BLPop(ctx, 0)
+			returned = time.Now()
+			woken <- err
+		}()
+		if err := c.untilBlocked(ctx); err != nil {
+			return 0, err
+		}
+		began := time.Now()
+		_, err := in.RPush(ctx, text(spreadValue))
+		if err := errors.Join(err, <-woken); err != nil {
+			return 0, err
+		}
+		latencies = append(latencies, returned.Sub(began))
+	}
+	return quantile(latencies, 0.5), nil
+}
+
+// untilBlocked waits until a client is blocked at any node.
+func (c *cluster) untilBlocked(ctx context.Context) error {
+	for {
+		for _, node := range c.nodes {
+			blocked, err := node.number(ctx, "clients", "blocked_clients")
+			if err != nil || blocked > 0 {
+				return err
+			}
+		}
+	}
 }
 
 func (r *report) spread(s *spreadResult) {
 	r.section("A list over three nodes", fmt.Sprintf(`A cluster of three nodes, and a list of %s elements of %d bytes: in one slot, and spread over
 %d parts. *Server time* is that of all scripts of a push or a pop by one goroutine, pointer moves included. *Both ends* are calls
-a second of 64 goroutines that push at the right end and pop at the left one. All nodes and the client share two processors, so
-two busy nodes cannot show. Medians of %d runs.`, count(s.Elements), spreadValue, spreadParts, s.Runs))
+a second of 64 goroutines that push at the right end and pop at the left one. *Wake-up* is from the call of a push to the return of a
+blocked pop, p50. All nodes and the client share two processors, so
+two busy nodes cannot show in it: *CPU of the busiest node* is what bounds it where each has its own. Medians of %d runs.`, count(s.Elements), spreadValue, spreadParts, s.Runs))
 	t := r.table("", "list", "bytes per element", fmt.Sprintf("server time of a push, %s elements", count(spreadShort)), "of a pop",
-		fmt.Sprintf("of a push, %s elements", count(s.Elements)), "of a pop", "both ends")
+		fmt.Sprintf("of a push, %s elements", count(s.Elements)), "of a pop", "both ends", "CPU of the busiest node a call", "wake-up")
 	for _, f := range s.Layouts {
 		name := "one slot"
 		if f.Parts > 0 {
 			name = fmt.Sprintf("%d parts", f.Parts)
 		}
-		t.row(name, fmt.Sprintf("%.2f", f.Bytes), micros(f.ShortPush), micros(f.ShortPop), micros(f.Push), micros(f.Pop), count(f.BothEnds))
+		t.row(name, fmt.Sprintf("%.2f", f.Bytes), micros(f.ShortPush), micros(f.ShortPop), micros(f.Push), micros(f.Pop), count(f.BothEnds), micros(f.Busiest), micros(f.WakeUp))
 	}
 	one, spread := s.Layouts[0], s.Layouts[1]
 	fullest, emptiest := slices.Max(s.Nodes), slices.Min(s.Nodes)
@@ -287,5 +366,7 @@ two busy nodes cannot show. Medians of %d runs.`, count(s.Elements), spreadValue
 	r.target("Server time of a push and a pop, spread against one slot", "≤ 1.3×", times(slower), slower <= 1.3)
 	longer := max(ratio(spread.Push, spread.ShortPush), ratio(spread.Pop, spread.ShortPop))
 	r.target(fmt.Sprintf("Server time in a spread list, %s elements against %s", count(s.Elements), count(spreadShort)), "≤ 1.1×", times(longer), longer <= 1.1)
+	r.target("Wake-up in a spread list, p50, against one slot", "≤ 1.2×", times(ratio(spread.WakeUp, one.WakeUp)), ratio(spread.WakeUp, one.WakeUp) <= 1.2)
 	r.target("Pushes and pops at both ends, spread against one slot", "> 1×", times(spread.BothEnds/one.BothEnds), spread.BothEnds > one.BothEnds)
+	r.target("The same, CPU of the busiest node", "< 1×", times(ratio(spread.Busiest, one.Busiest)), spread.Busiest < one.Busiest)
 }
