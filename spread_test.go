@@ -338,6 +338,8 @@ func TestSpreadListIsDeletedUnderTraffic(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		list := newList(t, server.Client(t), WithParts(4), WithCapacity(2))
 		other := openList(t, server.Client(t), list.Name(), WithParts(4), WithCapacity(2))
+		_, err := list.RPush(t.Context(), "first") // or all deletes may come before the first push
+		require.NoError(t, err)
 		var group sync.WaitGroup
 		for _, l := range []*ShardedList{list, other} {
 			group.Go(func() {
@@ -364,7 +366,7 @@ func TestSpreadListIsDeletedUnderTraffic(t *testing.T) {
 		group.Wait()
 		assert.Positive(t, deleted)
 		require.NoError(t, list.Check(t.Context()))
-		_, err := list.Del(t.Context())
+		_, err = list.Del(t.Context())
 		require.NoError(t, err)
 		length, err := other.LLen(t.Context())
 		require.NoError(t, err)
