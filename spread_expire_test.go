@@ -355,7 +355,7 @@ func TestACheckAfterAnotherClientsPersist(t *testing.T) {
 		other := openList(t, server.Client(t), list.Name())
 		_, err := list.RPush(ctx, numbered(12)...)
 		require.NoError(t, err)
-		set, err := list.PExpire(ctx, 200*time.Millisecond)
+		set, err := list.PExpire(ctx, time.Second)
 		require.NoError(t, err)
 		require.True(t, set)
 		_, err = list.LLen(ctx)
@@ -363,7 +363,7 @@ func TestACheckAfterAnotherClientsPersist(t *testing.T) {
 		removed, err := other.Persist(ctx)
 		require.NoError(t, err)
 		require.True(t, removed)
-		waitUntil(t, server, rdb, time.Now().Add(210*time.Millisecond))
+		waitUntil(t, server, rdb, time.Now().Add(1010*time.Millisecond))
 		require.NoError(t, list.Check(ctx))
 		assert.Equal(t, words(numbered(12)), content(t, list))
 	})
@@ -385,7 +385,7 @@ func TestCancelledPopsOfASpreadListThatIsToExpire(t *testing.T) {
 		popped, cancelled := map[string]int{}, 0
 		random := rand.New(rand.NewPCG(1, 0))
 		for len(popped) < total/2 {
-			short, cancel := context.WithTimeout(ctx, time.Duration(random.IntN(1500))*time.Microsecond)
+			short, cancel := context.WithTimeout(ctx, time.Duration(random.IntN(1500+50*cancelled))*time.Microsecond)
 			value, err := list.LPop(short)
 			cancel()
 			if err != nil {
