@@ -110,9 +110,9 @@ func (l *List) endDelete(ctx context.Context, p *pointers) (existed bool, err er
 		if err != nil {
 			return false, err
 		}
-		if other, goesOn := size.(string); goesOn { // it has been empty meanwhile, and has not expired
-			time, stamp, _ := strings.Cut(other, " ")
-			_, err := l.onMeta(ctx, deleteScript, "on", p.generation, stamp, time)
+		if other, isOther := size.(string); isOther { // it has been empty meanwhile, and has not expired
+			expires, stamp, _ := strings.Cut(other, " ")
+			_, err := l.onMeta(ctx, deleteScript, "on", p.generation, stamp, expires)
 			return false, err
 		}
 		existed = existed || size != int64(0)

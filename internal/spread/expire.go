@@ -86,8 +86,12 @@ func (l *List) setExpiry(ctx context.Context, p *pointers, first *shard, how lay
 	} else {
 		reply, err = l.runOnMeta(ctx, expireScript, args...)
 	}
-	if !script.IsDone(err) || reply == nil {
-		return expiryNo, nil, err
+	if !script.IsDone(err) {
+		return "", nil, err
+	}
+	if reply == nil { // there is no such list any more
+		l.remember(nil)
+		return expiryChanged, nil, nil
 	}
 	if err := l.rememberReply(ctx, reply, now); err != nil {
 		return "", nil, err
@@ -141,20 +145,6 @@ func (l *List) tellEnds(ctx context.Context, set *pointers) (existed, told bool,
 		}
 	}
 	return true, true, shortfall
-}
-
-// endExpired deletes the list, since a shard says that the time has come of the expiry with that stamp.
-func (l *List) endExpired(ctx context.Context, p *pointers, stamp string) error {
-	if err := l.lock(ctx); err != nil {
-		return err
-	}
-	defer l.unlock()
-	now := time.Now()
-	reply, err := l.runOnMeta(ctx, deleteScript, "expired", p.generation, stamp)
-	if err != nil {
-		return err
-	}
-	return l.rememberReply(ctx, reply, now)
 }
 
 // Lifetime returns when the list expires.

@@ -34,14 +34,12 @@ type shard struct {
 	now      int64  // the server's time, if there is an expiry
 }
 
-// look reads a shard, or returns nil if there is none. from and to count from the border that base names, or from 0 if it is empty.
+// look reads a shard, or returns nil if there is none, or the list has expired. from and to count from the border that base names, or
+// from 0 if it is empty.
 func (l *List) look(ctx context.Context, p *pointers, id int64, base any, from, to int64) (*shard, error) {
 	reply, err := l.run(ctx, l.onShard(p, lookScript, id, id, base, from, to))
 	if err != nil || reply == nil {
 		return nil, err
-	}
-	if stamp, isExpired := reply.(string); isExpired {
-		return nil, l.endExpired(ctx, p, stamp)
 	}
 	s, rest := readShard(id, reply)
 	for _, v := range rest {

@@ -6,9 +6,9 @@
 -- ARGV  1 to 5 as for commands/spread_close.lua; 6 the id of the shard; 7 what positions count from: 'L' or 'R' for a border of
 --       the shard, or '' for 0; 8 and 9 the first and the last of them to read. With 'ALL' they are indices of a list of one
 --       shard, and nothing is read if it has more
--- Reply nil if there is no such shard; the stamp of the expiry, as a word, if the list has expired; else the left and the right
---       border, 1 or 0 for an open side and a closed one, the elements, and what is known of the expiry: '' or its time, its
---       stamp, and the time now
+-- Reply nil if there is no such shard, or it is an end of a list that has expired; else the left and the right border, 1 or 0
+--       for an open side and a closed one, the elements, and what is known of the expiry: '' or its time, its stamp, and the
+--       time now
 -- Cost  O(elements of the shard).
 --
 -- Safe because it changes nothing.
@@ -23,7 +23,7 @@ if shard.timed or EXPIRES > 0 then
 end
 local is_end = ARGV[6] == tostring(IDS[1]) or ARGV[6] == tostring(IDS[2]) -- others need not know that the expiry has changed
 if is_end and has_expired() and not (shard.size == 0 and shard.open[1] and shard.open[2]) then
-  return string.format('%.0f', STAMP)
+  return false
 end
 local expiry = STAMP > 0 and string.format('%.0f %.0f %.0f', EXPIRES, STAMP, clock()) or ''
 local elements
