@@ -102,9 +102,10 @@ func TestASpreadListThatBecomesEmptyDoesNotExpire(t *testing.T) {
 			ctx, random := t.Context(), rand.New(rand.NewPCG(seed, 0))
 			list := newList(t, server.Client(t), WithParts(1+random.IntN(4)), WithCapacity(1+random.IntN(3)))
 			lists := []*ShardedList{list, openList(t, server.Client(t), list.Name()), openList(t, server.Client(t), list.Name())}
-			_, err := list.RPush(ctx, numbered(1+random.IntN(9))...)
+			pushed := 2 + random.IntN(16)
+			_, err := list.RPush(ctx, numbered(pushed/2)...)
 			require.NoError(t, err)
-			_, err = list.LPush(ctx, numbered(1+random.IntN(9))...)
+			_, err = list.LPush(ctx, numbered(pushed-pushed/2)...)
 			require.NoError(t, err)
 			for _, l := range lists {
 				_, err = l.LLen(ctx)
@@ -113,17 +114,12 @@ func TestASpreadListThatBecomesEmptyDoesNotExpire(t *testing.T) {
 			set, err := lists[random.IntN(3)].Expire(ctx, time.Hour)
 			require.NoError(t, err)
 			require.True(t, set)
-			for left := true; left; { // nobody finds the list empty
-				l := lists[random.IntN(3)]
-				if random.IntN(2) == 0 {
-					_, err = l.LPopCount(ctx, 1+random.IntN(3))
-				} else {
-					_, err = l.RPop(ctx)
-				}
+			for left := pushed; left > 0; { // and nobody asks for more than there is, and finds the list empty
+				l, count := lists[random.IntN(3)], 1+random.IntN(min(3, left))
+				pop := []func(context.Context, int) ([]string, error){l.LPopCount, l.RPopCount}[random.IntN(2)]
+				elements, err := pop(ctx, count)
 				require.NoError(t, err)
-				length, err := lists[random.IntN(3)].LLen(ctx)
-				require.NoError(t, err)
-				left = length > 0
+				left -= len(elements)
 			}
 			pushes := []func(context.Context, ...any) (int64, error){lists[random.IntN(3)].RPush, lists[random.IntN(3)].LPush}
 			_, err = pushes[random.IntN(2)](ctx, numbered(1+random.IntN(5))...)
@@ -133,6 +129,45 @@ func TestASpreadListThatBecomesEmptyDoesNotExpire(t *testing.T) {
 				require.NoError(t, err)
 				require.EqualValues(t, -1, ttl, "seed %d", seed)
 			}
+		}
+	})
+}
+
+// A client dies after it has moved a pointer to a shard that it has not made. Whoever takes the last element then looks there before it
+// returns, so what is pushed to that shard next does not expire.
+func TestASpreadListThatBecomesEmptyBesideAShardThatIsNotMade(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		for name, pop := range map[string]func(*ShardedList) error{
+			"LPop":      func(l *ShardedList) error { return errorOf(l.LPop(ctx)) },
+			"LPopCount": func(l *ShardedList) error { return errorOf(l.LPopCount(ctx, 1)) },
+			"BLPop":     func(l *ShardedList) error { return errorOf(l.BLPop(ctx, time.Second)) },
+		} {
+			list := newList(t, server.Client(t), WithParts(3), WithCapacity(1))
+			_, err := list.RPush(ctx, "last")
+			require.NoError(t, err)
+			set, err := list.Expire(ctx, time.Hour)
+			require.NoError(t, err)
+			require.True(t, set)
+			mortality, cancel := context.WithCancel(ctx)
+			m, dying := &mortal{death: cancel}, server.Client(t)
+			m.left.Store(1000)
+			dying.AddHook(m)
+			victim, err := New(dying, list.Name())
+			require.NoError(t, err)
+			_, err = victim.LLen(mortality)
+			require.NoError(t, err)
+			m.left.Store(2) // the push that finds the shard full, and the move
+			require.Error(t, errorOf(victim.RPush(mortality, "never")))
+			require.True(t, m.died.Load())
+			require.NoError(t, pop(openList(t, server.Client(t), list.Name())), name)
+			_, err = openList(t, server.Client(t), list.Name()).RPush(ctx, "next")
+			require.NoError(t, err)
+			ttl, err := list.TTL(ctx)
+			require.NoError(t, err)
+			assert.EqualValues(t, -1, ttl, name)
+			assert.Equal(t, []string{"next"}, content(t, list), name)
 		}
 	})
 }
@@ -353,8 +388,10 @@ func TestACheckAfterAnotherClientsPersist(t *testing.T) {
 		ctx, rdb := t.Context(), server.Client(t)
 		list := newList(t, rdb, WithParts(3), WithCapacity(2))
 		other := openList(t, server.Client(t), list.Name())
-		_, err := list.RPush(ctx, numbered(12)...)
-		require.NoError(t, err)
+		for _, value := range numbered(12) { // one by one: a push is never divided
+			_, err := list.RPush(ctx, value)
+			require.NoError(t, err)
+		}
 		set, err := list.PExpire(ctx, time.Second)
 		require.NoError(t, err)
 		require.True(t, set)
@@ -414,13 +451,40 @@ func TestAnExpireOfASpreadListThatIsGivenUp(t *testing.T) {
 		calm := newList(t, server.Client(t), WithParts(3), WithCapacity(2))
 		_, err := calm.RPush(ctx, numbered(9)...)
 		require.NoError(t, err)
-		unlucky, hook := server.Client(t), &lostOnMeta{args: 8, always: true}
+		unlucky, hook := server.Client(t), &afterOnMeta{args: 8, always: true, then: lost}
 		unlucky.AddHook(hook)
 		list := openList(t, unlucky, calm.Name())
 		short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 		defer cancel()
 		_, err = list.Expire(short, time.Hour)
 		require.ErrorIs(t, err, ErrOutcomeUnknown)
-		assert.True(t, hook.lost)
+		assert.True(t, hook.done)
+	})
+}
+
+// An expiry in the past deletes the list for which its condition was met, and not another that has replaced it.
+func TestAnExpiryInThePastOfASpreadListThatIsReplaced(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		list := newList(t, server.Client(t), WithParts(3), WithCapacity(2))
+		_, err := list.RPush(ctx, "old")
+		require.NoError(t, err)
+		_, err = list.Expire(ctx, time.Hour)
+		require.NoError(t, err)
+		hook := &afterOnMeta{args: 8, then: func() error {
+			existed, err := list.Del(ctx)
+			assert.NoError(t, err)
+			assert.True(t, existed)
+			_, err = list.RPush(ctx, "new")
+			return err
+		}}
+		slow := server.Client(t)
+		slow.AddHook(hook)
+		set, err := openList(t, slow, list.Name()).ExpireXX(ctx, -time.Minute)
+		require.NoError(t, err)
+		assert.True(t, hook.done)
+		assert.False(t, set)
+		assert.Equal(t, []string{"new"}, content(t, list))
 	})
 }

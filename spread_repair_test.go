@@ -294,30 +294,35 @@ func TestRepairUnderTraffic(t *testing.T) {
 	})
 }
 
-// lostOnMeta is a hook that loses the reply of the first script on the pointers with so many arguments, or of all of them.
-type lostOnMeta struct {
+// afterOnMeta is a hook that does something after the first script on the pointers with so many arguments, or after all of them. The
+// client gets the error in place of the reply, if there is one.
+type afterOnMeta struct {
 	args         int
-	always, lost bool
+	always, done bool
+	then         func() error
 }
 
-func (l *lostOnMeta) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (a *afterOnMeta) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (l *lostOnMeta) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (a *afterOnMeta) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-func (l *lostOnMeta) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (a *afterOnMeta) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		loses := l.always || !l.lost
+		due := a.always || !a.done
 		err := next(ctx, cmd)
-		if args := cmd.Args(); loses && err == nil && len(args) == 4+l.args && strings.HasSuffix(fmt.Sprint(args[3]), "}:meta") {
-			l.lost = true
-			cmd.SetErr(io.EOF)
-			return io.EOF
+		if args := cmd.Args(); due && err == nil && len(args) == 4+a.args && strings.HasSuffix(fmt.Sprint(args[3]), "}:meta") {
+			a.done = true
+			if err = a.then(); err != nil {
+				cmd.SetErr(err)
+			}
 		}
 		return err
 	}
 }
+
+func lost() error { return io.EOF }
 
 // A repair whose first reply is lost goes on.
 func TestRepairWhoseReplyIsLost(t *testing.T) {
@@ -330,12 +335,12 @@ func TestRepairWhoseReplyIsLost(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.NoError(t, rdb.Del(ctx, list.keys().Meta).Err())
-		unlucky, hook := server.Client(t), &lostOnMeta{args: 9}
+		unlucky, hook := server.Client(t), &afterOnMeta{args: 9, then: lost}
 		unlucky.AddHook(hook)
 		other, err := New(unlucky, list.Name(), WithParts(3), WithCapacity(2))
 		require.NoError(t, err)
 		require.NoError(t, other.Repair(ctx))
-		assert.True(t, hook.lost)
+		assert.True(t, hook.done)
 		whole(t, openList(t, rdb, list.Name()), words(numbers(0, 10)))
 	})
 }
