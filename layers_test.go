@@ -20,9 +20,10 @@ var layers = [][]string{
 	{"internal/session"},
 	{"internal/batch", "internal/blocking"},
 	{"internal/layout"},
-	{"internal/oneslot", "internal/spread", "internal/hook"},
+	{"internal/oneslot", "internal/spread", "internal/hook", "internal/inside"},
 	{"internal/detect"},
 	{"."},
+	{"queue"},
 }
 
 func TestImportsPointDown(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist/internal/detect"
+	"github.com/shardedlist/shardedlist/internal/inside"
 	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/script"
@@ -59,6 +60,10 @@ import (
 // ContextTimeoutEnabled.
 type ShardedList struct {
 	list layout.List
+}
+
+func init() {
+	inside.Layout = func(list any) layout.List { return list.(*ShardedList).list }
 }
 
 // New returns the list of that name on the server, cluster or Sentinel master that rdb connects to. It sends nothing: as in

@@ -301,3 +301,6 @@ func (l *List) Vacant(g layout.Guard) (session.Operation, error) {
 	g.Lists = allInOneSlot(g.Lists)
 	return l.List.Vacant(g)
 }
+
+// InOneSlot returns the list as one in one slot, whose operations fail with layout.ErrSpread if it is not.
+func (l *List) InOneSlot() *oneslot.List { return l.List }

@@ -1,0 +1,337 @@
+#!/usr/bin/env python3
+"""Executable model of package queue (queue.md, "How it works"). Every step below is one atomic script; any number of processes
+interleave them. Replies are lost, processes die, handlers hang and outlive their leases.
+
+Checked at each step: every job is in exactly one place (waiting, delayed, leased, dead, or done); there are never more leases
+than the concurrency; no window has more starts than the rate and its burst; a job is done twice only if a lease ran out.
+Checked at the end: all jobs are done or dead, though nobody polls: a blocked process wakes by the bell or by its own timer.
+Only after a process has died may its share of the waiting take a poll to be noticed.
+
+  queue.py walk FROM TO      random walks, many sizes
+  queue.py mutants [RULE...] each rule taken away must be caught
+"""
+import random
+import sys
+
+LIMIT = 6000
+RULES = {
+    "arm": "a take that finds the list empty and waits arms it",
+    "waits": "a process that waits while the concurrency is used up says so",
+    "restore_waits": "a woken take that leaves says again that others wait",
+    "hand_over": "a woken take that leaves jobs behind, or its timer, rings again",
+    "own_guard": "the timer that a process relies on is that of another process",
+    "earlier": "a delayed job that comes before the timer rings",
+    "end_rings": "a job that ends rings for those who wait for the concurrency",
+    "resume_rings": "Resume rings for those who wait",
+    "attempt": "a job is settled, or its lease extended, by its last attempt only",
+    "expired_first": "a lease that has run out is taken before new jobs",
+    "count_leased": "jobs that run count against the concurrency",
+    "tokens": "every start takes a token",
+    "record": "an operation that is sent again returns what it did",
+}
+
+
+class Violation(Exception):
+    pass
+
+
+class Queue:
+    """The keys of one queue, and what scripts do to them."""
+
+    def __init__(self, rules, concurrency, interval, burst, lease, attempts):
+        self.rules, self.concurrency, self.interval, self.burst, self.lease, self.attempts = rules, concurrency, interval, burst, lease, attempts
+        self.now = 0
+        self.waiting, self.leased, self.delayed, self.dead, self.done = [], {}, {}, [], []
+        self.tat, self.paused = 0, False
+        self.armed, self.waits, self.guard, self.bell = False, None, None, 0
+        self.starts, self.seen, self.ran_out = [], [], set()  # for the checks
+
+    def has(self, rule):
+        return rule in self.rules
+
+    def ring(self):
+        self.bell = 1
+
+    def push(self, job):
+        self.seen.append(job)
+        self.waiting.append((job, 0))
+        if self.armed:
+            self.armed = False
+            self.ring()
+
+    def delay(self, job, attempt, due):
+        self.delayed[job] = (due, attempt)
+        guarded = self.guard and self.now < self.guard[0] <= due
+        if self.waits and not guarded and self.has("earlier"):
+            self.waits = None
+            self.ring()
+
+    def take(self, me, count, woken):
+        """Returns the jobs taken, whether the process is to wait, and until when."""
+        base = max(self.tat, self.now - self.burst * self.interval)
+        tokens = int((self.now - base) // self.interval) if self.interval else count
+        budget = 0 if self.paused else min(count, tokens)
+        expired = sorted((end, job) for job, (end, _) in self.leased.items() if end <= self.now)
+        if not self.has("expired_first"):
+            expired = []
+        taken = [job for _, job in expired[:budget]]
+        self.ran_out.update((job, self.leased[job][1]) for job in taken)
+        room = self.concurrency - (len(self.leased) if self.has("count_leased") else 0) if self.concurrency else count
+        budget = max(0, min(budget - len(taken), room))
+        due = sorted((at, job) for job, (at, _) in self.delayed.items() if at <= self.now)
+        fresh = [job for _, job in due[:budget]]
+        budget -= len(fresh)
+        got = [(job, self.leased[job][1]) for job in taken] + [(job, self.delayed.pop(job)[1]) for job in fresh]
+        got += self.waiting[:budget]
+        del self.waiting[:budget]
+        jobs = [(job, attempt + 1) for job, attempt in got]
+        for job, attempt in jobs:
+            self.leased[job] = (self.now + self.lease, attempt)
+            self.starts.append(self.now)
+        if self.interval and self.has("tokens"):
+            self.tat = base + len(jobs) * self.interval
+        event, left, full = self.event(True)
+        stays, until = len(jobs) < count, None
+        mine = self.guard and self.guard[1] == me
+        if mine and self.has("own_guard") or self.guard and self.guard[0] <= self.now:
+            self.guard = None
+        covered = event is None or self.guard and self.guard[0] <= event
+        if stays and not covered:
+            self.guard, until = (event, me), event
+        elif (woken or mine) and not covered and self.has("hand_over"):
+            self.ring()
+            return jobs, False, None
+        if stays or woken and self.has("restore_waits"):
+            if not self.waiting and self.has("arm"):
+                self.armed, self.bell = True, 0
+            self.waits = "concurrency" if full and self.has("waits") else "jobs"
+        return jobs, stays, until
+
+    def event(self, leases):
+        """When the next job may be taken, if nothing happens before, whether there is one now but for limits, and whether the
+        concurrency is used up."""
+        full = self.concurrency and len(self.leased) >= self.concurrency
+        left = bool(self.waiting) or any(at <= self.now for at, _ in self.delayed.values())
+        ends = [end for end, _ in self.leased.values()] if leases else []
+        moments = ends + ([] if full else [at for at, _ in self.delayed.values()])
+        event = self.now if left and not full else min(moments, default=None)
+        if event is not None and self.interval:
+            base = max(self.tat, self.now - self.burst * self.interval)
+            event = max(event, base + self.interval)
+        return None if self.paused else event, left, full
+
+    def holds(self, job, attempt):
+        return job in self.leased and (self.leased[job][1] == attempt or not self.has("attempt"))
+
+    def settle(self, job, attempt, how, delay=0):
+        if not self.holds(job, attempt):
+            return False
+        del self.leased[job]
+        if how == "done":
+            self.done.append(job)
+        elif how == "dead":
+            self.dead.append(job)
+        else:
+            self.delay(job, attempt, self.now + delay)
+        if self.waits == "concurrency" and self.has("end_rings"):
+            self.waits = None
+            self.ring()
+        return True
+
+    def extend(self, job, attempt):
+        if self.holds(job, attempt):
+            self.leased[job] = (self.now + self.lease, self.leased[job][1])
+            return True
+        return False
+
+    def resume(self):
+        self.paused = False
+        if self.waits and self.has("resume_rings"):
+            self.waits = None
+            self.ring()
+
+    def check(self):
+        places = [j for j, _ in self.waiting] + list(self.leased) + list(self.delayed) + self.dead + self.done
+        if sorted(places) != sorted(self.seen):
+            raise Violation(f"not each job is in one place: {sorted(self.seen)} pushed, {sorted(places)} there")
+        if self.concurrency and len(self.leased) > self.concurrency:
+            raise Violation(f"{len(self.leased)} leases")
+        if self.interval:
+            for i, first in enumerate(self.starts):
+                for window in (1, 5, 20):
+                    inside = sum(first <= s < first + window * self.interval for s in self.starts[i:i + window + self.burst + 1])
+                    if inside > window + self.burst:
+                        raise Violation(f"{inside} starts in {window} intervals, burst {self.burst}")
+
+
+class Process:
+    def __init__(self, name, workers):
+        self.name, self.workers, self.running, self.state, self.count, self.until = name, workers, [], "free", 0, None
+
+    def idle(self):
+        return self.workers - len(self.running)
+
+
+class Walk:
+    def __init__(self, seed, without=None):
+        r = self.r = random.Random(seed)
+        rules = set(RULES) - {without}
+        self.q = Queue(rules, r.choice([0, 0, 1, 2, 3]), r.choice([0, 0, 3]), r.choice([1, 2, 4]), 20, 9)
+        self.processes = [Process(i, r.choice([1, 1, 2, 3])) for i in range(r.choice([1, 2, 3]))]
+        self.mortal = r.random() < .3 and len(self.processes) > 1
+        self.sluggish = self.careless = r.random() < .3  # handlers may outlive their leases
+        self.todo, self.next, self.died, self.ran = r.choice([5, 12, 25]), 0, False, {}
+
+    def wake(self, p):
+        """What ends a BLPOP of a process, if anything does."""
+        q = self.q
+        if q.bell:
+            q.bell = 0
+            return True
+        return p.until is not None and q.now >= p.until
+
+    def begin(self, p, jobs):
+        for job, attempt in jobs:
+            for held in (h for other in self.processes for h in other.running if h[0] == job):
+                if held not in self.q.ran_out:
+                    raise Violation(f"{job} is begun again while attempt {held[1]} holds it")
+            if any(job == j for j, _ in p.running):
+                p.running = [(j, a) for j, a in p.running if j != job]  # its context has ended
+            p.running.append((job, attempt))
+            before = self.ran.get(job)
+            if before is not None and attempt <= before:
+                raise Violation(f"attempt {attempt} of {job} after {before}")
+            self.ran[job] = attempt
+
+    def take(self, p, woken):
+        jobs, stays, until = self.q.take(p.name, p.count, woken)
+        if self.r.random() < .1 and not self.q.has("record"):
+            jobs, stays, until = self.q.take(p.name, p.count, woken)  # the reply was lost
+        if self.q.ran_out and not self.died and not self.careless:
+            raise Violation("a lease ran out, though no process died or slept")
+        self.begin(p, jobs)
+        p.state, p.until = ("blocked", until) if stays else ("free", None)
+        if jobs and stays:
+            p.state = "free"  # it asks again for the workers that are left
+
+    def check(self):
+        """Nobody sleeps while there is something to take, or past the moment at which there will be."""
+        self.q.check()
+        event = self.q.event(False)[0]
+        blocked = [p for p in self.processes if p.state == "blocked"]
+        free = any(p.state == "free" and p.idle() > 0 for p in self.processes)
+        if event is None or not blocked or free or self.q.bell or self.died:
+            return
+        if all(p.until is None or p.until > max(event, self.q.now) for p in blocked):
+            raise Violation(f"all sleep past {event}, now {self.q.now}")
+
+    def step(self, p):
+        r, q = self.r, self.q
+        if p.state == "blocked":
+            if self.wake(p):
+                self.take(p, True)
+                return True
+        elif p.idle() > 0:
+            p.count = p.idle()
+            self.take(p, False)
+            return True
+        return False
+
+    def finish(self, p):
+        r, q = self.r, self.q
+        job, attempt = p.running.pop(r.randrange(len(p.running)))
+        how, delay = r.choice([("done", 0), ("done", 0), ("done", 0), ("retry", r.choice([0, 2, 9]))])
+        if attempt >= q.attempts and how == "retry":
+            how = "dead"
+        q.settle(job, attempt, how, delay)
+
+    def die(self):
+        p = self.r.choice(self.processes)
+        if len(self.processes) > 1:
+            self.processes.remove(p)
+            self.died = True
+
+    def heartbeats(self):
+        q = self.q
+        for p in self.processes:
+            if not (self.sluggish and self.r.random() < .9):
+                p.running = [(j, a) for j, a in p.running if q.extend(j, a)]
+
+    def tick(self):
+        self.q.now += 1
+        if self.q.now % 6 == 0:
+            self.heartbeats()
+
+    def run(self):
+        r, q = self.r, self.q
+        for _ in range(60 + 30 * self.todo):
+            x = r.random()
+            if x < .15 and self.next < self.todo:
+                if r.random() < .7:
+                    q.push(self.next)
+                else:
+                    q.seen.append(self.next)
+                    q.delay(self.next, 0, q.now + r.choice([0, 1, 5, 30]))
+                self.next += 1
+            elif x < .5:
+                self.step(r.choice(self.processes))
+            elif x < .7:
+                p = r.choice(self.processes)
+                if p.running and (not self.sluggish or r.random() < .1):
+                    self.finish(p)
+            elif x < .72:
+                q.paused = True
+            elif x < .76:
+                q.resume()
+            elif x < .765 and self.mortal:
+                self.die()
+            elif x < .95:
+                self.tick()
+            self.check()
+        if q.paused:
+            q.resume()
+        self.sluggish = False
+        idle = 0
+        for _ in range(4000):  # from now on nothing happens but what somebody is woken for
+            acted = any([self.step(p) for p in self.processes])
+            busy = [p for p in self.processes if p.running]
+            if busy:
+                self.finish(r.choice(busy))
+            if not self.next or idle > 200:
+                break
+            if not acted and not busy:
+                self.tick()
+                idle += 1
+                if self.died and idle % 50 == 0:  # the poll
+                    for p in self.processes:
+                        if p.state == "blocked":
+                            self.take(p, True)
+            elif busy:
+                idle = 0
+            self.check()
+        if len(q.done) + len(q.dead) != len(q.seen):
+            raise Violation(f"{len(q.waiting)} waiting, {len(q.delayed)} delayed, {len(q.leased)} leased, and nobody comes")
+
+
+if __name__ == "__main__":
+    a = sys.argv[1:] or ["walk", "0", "2000"]
+    if a[0] == "walk":
+        for seed in range(int(a[1]), int(a[2])):
+            try:
+                Walk(seed).run()
+            except Violation as v:
+                sys.exit(f"walk {seed}: {v}")
+        print(f"walks {a[1]} to {a[2]}: no violation")
+    else:
+        missed = 0
+        for rule in (a[1:] or sorted(RULES)):
+            for seed in range(LIMIT):
+                try:
+                    Walk(seed, rule).run()
+                except Violation as v:
+                    print(f"without {rule} ({RULES[rule]}): {v} (walk {seed})")
+                    break
+            else:
+                missed += 1
+                print(f"without {rule}: NOT CAUGHT")
+        sys.exit(missed)

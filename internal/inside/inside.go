@@ -1,0 +1,7 @@
+// Package inside lets other packages of the module use what a ShardedList is made of.
+package inside
+
+import "github.com/shardedlist/shardedlist/internal/layout"
+
+// Layout returns the list in its layout, of a *shardedlist.ShardedList. That package sets it.
+var Layout func(list any) layout.List

@@ -1,0 +1,21 @@
+-- Lets jobs be taken again.
+--
+-- requires: shared/jobs
+--
+-- KEYS  1 meta
+-- ARGV  none
+-- Reply OK
+-- Cost  O(1).
+--
+-- Safe because it may run twice.
+
+local problem = queue_away()
+if problem then
+  return problem
+end
+local waits = redis.call('HGET', QUEUE, 'waits')
+redis.call('HDEL', QUEUE, 'paused')
+if waits and not is_away(QUEUE_BELL) then
+  ring_waiters()
+end
+return 'OK'

@@ -1,0 +1,202 @@
+-- Takes jobs and leases them: first those whose lease has run out, then those that are due, then those that wait.
+--
+-- requires: shared/elements shared/sweep shared/wake shared/take shared/take_in shared/bucket shared/jobs
+--
+-- KEYS  1 meta
+-- ARGV  1 to 3 see shared/operation.lua, 4 'L' or 'R', 5 how many, 6 how the caller waits, see commands/pop.lua, 7 its
+--       release key, 8 its name, 9 the lease in milliseconds, 10 the concurrency, or 0; 11 the microseconds a token takes to
+--       arrive, or 0, and 12 the burst; 13 sixteen random bytes, which become the ids of jobs that have none
+-- Reply when to look again, in milliseconds from now, or -1 if not before the bell; 2 if the jobs had been taken before, 1 if
+--       there were newcomers, or else 0;
+--       then the envelopes of the jobs
+-- Cost  O(jobs taken * log(jobs leased and delayed)).
+--
+-- Safe because it reads every key before the first write, and because that write cannot grow the data set: OOM allows it.
+--
+-- No wake-up is lost: while a job can be taken, or will be at a known time, and a process waits, a dummy is in the bell, or a
+-- take is about to run, or a process is going to look by then: the guard. A woken take that leaves nobody to look rings
+-- again.
+
+-- the mark, the flags, and an id that is a UUID of version 4 or 7
+local ENVELOPE = '^\255J[%z\1-\3]......[@-Op-\127].[\128-\191]'
+
+local done, failure = replay()
+if failure then
+  return failure
+end
+if done then
+  local head, members = replay_elements(done)
+  local reply = { tonumber(head), 2 }
+  for from = 1, members and #members[1] or 0, 18 do
+    local member = string.sub(members[1], from, from + 17)
+    if tonumber(redis.call('ZSCORE', TIMES, member) or 0) < 0 then
+      reply[#reply + 1] = redis.call('HGET', JOBS, string.sub(member, 1, 16))
+    end
+  end
+  return reply
+end
+local left, count, woken, name = ARGV[4] == 'L', tonumber(ARGV[5]), ARGV[6] == 'woken', ARGV[8]
+local lease, concurrency, interval, burst = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
+local list, problem = open(ARGV[6] ~= 'first' and 'waiting' or nil, false, popped_at(left))
+problem = problem or queue_away()
+if problem then
+  return problem
+end
+local released = woken and is_released(ARGV[7])
+if released then
+  count = 0
+end
+
+local time = redis.call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local now = math.floor(micros / 1000)
+local paused, tat, guard = unpack(redis.call('HMGET', QUEUE, 'paused', 'tat', 'guard'))
+tat = tonumber(tat)
+
+-- next_take returns when a job may be taken, in milliseconds, after this script has taken some and if nothing else happens;
+-- or nil.
+local function next_take(after)
+  if paused then
+    return nil
+  end
+  local ended = redis.call('ZREVRANGEBYSCORE', TIMES, '(0', '-inf', 'WITHSCORES', 'LIMIT', after.old, 1)
+  local event = ended[2] and -ended[2] or after.taken > 0 and now + lease or math.huge
+  if not after.full then
+    local comes = redis.call('ZRANGEBYSCORE', TIMES, '(0', '+inf', 'WITHSCORES', 'LIMIT', after.due, 1)
+    event = math.min(event, after.empties and tonumber(comes[2]) or after.empties and math.huge or now)
+  end
+  if interval > 0 and event < math.huge then
+    event = math.max(event, math.ceil(bucket_next(tat, micros, interval, burst, 1) / 1000))
+  end
+  return event < math.huge and math.max(event, now) or nil
+end
+
+local envelopes, members, fields, scores = {}, {}, {}, {}
+
+-- add leases a job. head are the first three bytes of its envelope, rest is what follows the attempt.
+local function add(head, id, attempt, rest)
+  attempt = math.min(attempt + 1, 65535)
+  local high = math.floor(attempt / 256)
+  local number = string.char(high, attempt - high * 256)
+  local i = #members + 1
+  envelopes[i], members[i] = head .. id .. number .. rest, id .. number
+  fields[2 * i - 1], fields[2 * i] = id, envelopes[i]
+  scores[2 * i - 1], scores[2 * i] = string.format('-%.0f', now + lease), members[i]
+end
+
+-- add_stored leases jobs that are delayed, or whose lease has run out.
+local function add_stored(stored)
+  if #stored == 0 then
+    return
+  end
+  redis.call('ZREM', TIMES, unpack(stored))
+  for _, member in ipairs(stored) do
+    local id = string.sub(member, 1, 16)
+    local envelope = redis.call('HGET', JOBS, id)
+    local high, low = string.byte(member, 17, 18)
+    add(string.sub(envelope, 1, 3), id, high * 256 + low, string.sub(envelope, 22))
+  end
+end
+
+-- add_element leases a job that has waited in the list.
+local function add_element(element)
+  if #element > 20 and string.find(element, ENVELOPE) then
+    local high, low = string.byte(element, 20, 21)
+    add(string.sub(element, 1, 3), string.sub(element, 4, 19), high * 256 + low, string.sub(element, 22))
+  else
+    local high = math.floor(#members / 256)
+    add('\255J\0', string.sub(ARGV[13], 1, 14) .. string.char(high, #members - high * 256), 0, element)
+  end
+end
+
+-- Read: how many jobs may be taken, and from where.
+local budget = paused and 0 or count
+if interval > 0 then
+  budget = math.max(0, math.min(budget, bucket_tokens(tat, micros, interval, burst)))
+end
+local leased = concurrency > 0 and redis.call('ZCOUNT', TIMES, '-inf', '(0') or 0
+local old, due = {}, {}
+if budget > 0 and redis.call('ZCOUNT', TIMES, -now, now) > 0 then
+  old = redis.call('ZREVRANGEBYSCORE', TIMES, '(0', -now, 'LIMIT', 0, budget)
+  budget = budget - #old
+end
+if concurrency > 0 then
+  budget = math.max(0, math.min(budget, concurrency - leased))
+end
+if budget > 0 then
+  due = redis.call('ZRANGEBYSCORE', TIMES, '(0', now, 'LIMIT', 0, budget)
+  budget = budget - #due
+end
+if budget > 1 and not is_empty(list) then -- a script must not copy too much at once
+  local first = redis.call('LINDEX', list.shards .. (left and list.first or list.last), left and 0 or -1)
+  budget = first and math.max(1, math.min(budget, math.floor(MOVE_BYTES * 16 / #first))) or budget
+end
+local parts, total, stop = plan_take(list, left, budget)
+if not parts then
+  return total
+end
+local taken = #old + #due + total
+local stays = taken < count
+local empties = stop < list.first or stop > list.last
+if interval > 0 and taken > 0 then
+  tat = bucket_take(tat, micros, interval, burst, taken)
+end
+
+-- Read: who has to look again, and when.
+local mine = guard and string.match(guard, ' (.*)$') == name
+local looks = stays or woken or mine
+local may_ring = looks and bell_is_here()
+local full = concurrency > 0 and leased + #due + total >= concurrency
+local wait, rings, arms = -1, false, false
+if looks then
+  local event = next_take({ full = full, empties = empties, old = #old, due = #due, taken = taken })
+  if event and (mine or not guarded(guard, now, event)) then
+    wait = stays and math.max(event - now, 0) or -1
+    rings = not stays and may_ring
+  end
+  arms = empties and may_ring and not rings
+end
+
+-- Write: the leases.
+local popped = take_planned(list, left, parts, stop, arms)
+if total == 0 then
+  redis.call('HDEL', QUEUE, 'never') -- changes nothing, and OOM allows it
+end
+if released then
+  redis.call('DEL', ARGV[7])
+end
+add_stored(old)
+add_stored(due)
+for _, shard in ipairs(popped) do
+  for _, element in ipairs(shard) do
+    add_element(element)
+  end
+end
+if taken > 0 then
+  redis.call('HSET', JOBS, unpack(fields))
+  redis.call('ZADD', TIMES, unpack(scores))
+  if interval > 0 then
+    redis.call('HSET', QUEUE, 'tat', string.format('%.3f', tat))
+  end
+end
+
+-- Write: who looks again.
+if looks then
+  if wait >= 0 then
+    redis.call('HSET', QUEUE, 'guard', string.format('%.0f ', now + wait) .. name)
+  elseif guard and (mine or not guarded(guard, now, math.huge)) then
+    redis.call('HDEL', QUEUE, 'guard')
+  end
+  if arms then
+    arm(list)
+  end
+  if rings then
+    ring()
+  else
+    redis.call('HSET', QUEUE, 'waits', full and 'limit' or 'jobs')
+  end
+end
+sweep(list)
+local head = string.format('%.0f', wait)
+save_elements(head, { { table.concat(members) } }, taken > 0 and 1 or 0)
+return { wait, list.found and 1 or 0, unpack(envelopes) }

@@ -1,0 +1,271 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/session"
+)
+
+// scenario is producers and consumers of one queue, while something goes wrong.
+type scenario struct {
+	jobs, producers, consumers int
+	client                     func() redis.UniversalClient
+	calm                       func() redis.UniversalClient // for what looks at the queue; nil: client
+	options                    []Option
+	during                     func(progress func() int) // what goes wrong; it returns when it has; nil if it is in the client
+	dies                       bool                      // consumers die, and others take their place
+}
+
+// run returns how often each job was done. It fails the test if a job that was pushed was not.
+func (s scenario) run(t *testing.T) (done map[string]int) {
+	t.Helper()
+	ctx := t.Context()
+	options := append([]Option{Backoff(func(int) time.Duration { return rand.N(20 * time.Millisecond) }), Attempts(1000)}, s.options...)
+	if s.calm == nil {
+		s.calm = s.client
+	}
+	q := newQueue(t, s.calm(), options...)
+	var y tally
+	handler := func(ctx context.Context, job *Job) error {
+		switch n := rand.IntN(100); {
+		case n < 5:
+			return errors.New("it failed")
+		case n < 7:
+			panic("it panicked")
+		case n < 20:
+			time.Sleep(rand.N(5 * time.Millisecond)) // it works
+		}
+		y.add(job.Payload)
+		return nil
+	}
+	deadly := make(chan struct{})
+	var consumers sync.WaitGroup
+	for range s.consumers {
+		consumers.Go(func() {
+			for ended := false; !ended; {
+				rdb := s.client()
+				life, end := context.WithCancel(context.Background())
+				stopped := make(chan error, 1)
+				go func() { stopped <- openQueue(t, rdb, q.Name(), options...).Run(life, 4, handler) }()
+				var death <-chan time.Time
+				if s.dies {
+					death = time.After(50*time.Millisecond + rand.N(700*time.Millisecond))
+				}
+				select {
+				case <-death:
+					_ = rdb.Close() // as far as the server can tell, it died: nothing of it is heard any more
+					<-stopped
+				case <-deadly:
+					ended = true
+					end()
+					if err := <-stopped; !s.dies {
+						assert.NoError(t, err)
+					}
+				}
+				end()
+			}
+		})
+	}
+	var producers sync.WaitGroup
+	var mu sync.Mutex
+	pushed, doubtful := map[string]bool{}, 0
+	for p := range s.producers {
+		producers.Go(func() {
+			q := openQueue(t, s.client(), q.Name(), options...)
+			for i := range s.jobs / s.producers {
+				payload := fmt.Sprintf("%d.%d", p, i)
+				var opts []PushOption
+				switch rand.IntN(10) {
+				case 0:
+					opts = append(opts, In(rand.N(50*time.Millisecond)))
+				case 1:
+					opts = append(opts, Unique(payload, time.Hour))
+				}
+				for {
+					_, err := q.Push(ctx, payload, opts...)
+					if err != nil && !errors.Is(err, session.ErrOutcomeUnknown) {
+						continue
+					}
+					mu.Lock()
+					if pushed[payload] = err == nil; err != nil {
+						doubtful++
+					}
+					mu.Unlock()
+					break
+				}
+			}
+		})
+	}
+	if s.during != nil {
+		s.during(y.len)
+	}
+	producers.Wait()
+	eventually(t, func() bool {
+		stats, err := q.Stats(ctx)
+		return err == nil && stats.Waiting+stats.Delayed+stats.Leased == 0
+	})
+	close(deadly)
+	consumers.Wait()
+	done = y.all()
+	for payload, acknowledged := range pushed {
+		if acknowledged {
+			assert.Positive(t, done[payload], payload)
+		}
+	}
+	assert.Less(t, doubtful, len(pushed)/10+1, "most pushes are acknowledged")
+	for payload := range done {
+		assert.Contains(t, pushed, payload)
+	}
+	assert.Equal(t, places{}, check(t, q))
+	return done
+}
+
+// doubles returns how many jobs were done more than once.
+func doubles(done map[string]int) (n int) {
+	for _, times := range done {
+		if times > 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// The library does nothing twice, though replies are lost, as long as no lease ends.
+func TestEachJobIsDoneOnceThoughConnectionsBreak(t *testing.T) {
+	t.Parallel()
+	for name, faults := range map[string]redistest.Faults{
+		"replies are cut":    {CutReply: .03, CutInReply: .01},
+		"requests are cut":   {CutRequest: .03},
+		"requests come late": {LateRequest: .02, Delay: 20 * time.Millisecond},
+	} {
+		for _, kind := range []redistest.Kind{redistest.Redis, redistest.Cluster, redistest.Valkey} {
+			t.Run(name+"/"+string(kind), func(t *testing.T) {
+				t.Parallel()
+				server, proxy := redistest.Shared(t, kind), redistest.NewProxy(t)
+				proxy.Set(faults)
+				unlucky := func() redis.UniversalClient {
+					return server.Client(t, func(o *redis.UniversalOptions) {
+						o.Dialer, o.ReadTimeout = proxy.Dial, 300*time.Millisecond
+					})
+				}
+				calm := func() redis.UniversalClient { return server.Client(t) }
+				done := scenario{jobs: 600, producers: 4, consumers: 3, client: unlucky, calm: calm}.run(t)
+				assert.Zero(t, doubles(done))
+				assert.Greater(t, proxy.Strikes(), int64(20))
+			})
+		}
+	}
+}
+
+func TestEachJobIsDoneThoughConsumersDie(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		var clients atomic.Int64
+		done := scenario{jobs: 800, producers: 2, consumers: 3, dies: true, options: []Option{Lease(MinLease), Concurrency(7)},
+			client: func() redis.UniversalClient { clients.Add(1); return server.Client(t) }}.run(t)
+		assert.Greater(t, clients.Load(), int64(8), "consumers died")
+		assert.Less(t, doubles(done), len(done)/4)
+	})
+}
+
+func TestEachJobIsDoneThoughTheServerIsKilled(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, kind, "appendonly yes", "appendfsync always")
+			client := func() redis.UniversalClient { return server.Client(t) }
+			done := scenario{jobs: 600, producers: 4, consumers: 3, client: client,
+				during: func(progress func() int) {
+					for kills := 1; kills <= 3; kills++ {
+						eventually(t, func() bool { return progress() > 100*kills })
+						server.Kill()
+						server.Restart(t)
+					}
+				}}.run(t)
+			assert.Zero(t, doubles(done))
+		})
+	}
+}
+
+func TestEachJobIsDoneOnceWhileTheSlotMoves(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	moves := 0
+	var name string
+	s := scenario{jobs: 1500, producers: 4, consumers: 3, client: func() redis.UniversalClient { return server.Client(t) }}
+	s.during = func(progress func() int) {
+		slot := openQueue(t, server.Client(t), name).one.Keys().Slot()
+		home, err := server.SlotOwner(t.Context(), slot)
+		require.NoError(t, err)
+		for progress() < s.jobs*3/4 {
+			home = (home + 1) % 3
+			require.NoError(t, server.MoveSlot(t.Context(), slot, home, nil))
+			moves++
+		}
+	}
+	name = fmt.Sprintf("%s-%d", t.Name(), queues.Load()+1)
+	done := s.run(t)
+	assert.Zero(t, doubles(done))
+	assert.Greater(t, moves, 1)
+}
+
+func TestEachJobIsDoneOnceThoughScriptsAreFlushed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis)
+	rdb, flushes := server.Client(t), 0
+	s := scenario{jobs: 600, producers: 4, consumers: 2, client: func() redis.UniversalClient { return server.Client(t) }}
+	s.during = func(progress func() int) {
+		for progress() < s.jobs {
+			require.NoError(t, rdb.ScriptFlush(t.Context()).Err())
+			flushes++
+		}
+	}
+	assert.Zero(t, doubles(s.run(t)))
+	assert.Greater(t, flushes, 20)
+}
+
+// While the memory of the server is full, pushes are refused, and jobs are taken, done, tried again, buried and retried.
+func TestJobsAreDoneWhenMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, kind)
+			ctx, rdb := t.Context(), server.Client(t)
+			q := newQueue(t, rdb, Attempts(2), Backoff(func(int) time.Duration { return time.Millisecond }))
+			_, err := q.PushMany(ctx, numbered(30))
+			require.NoError(t, err)
+			_, err = q.PushMany(ctx, numbered(30), In(time.Millisecond))
+			require.NoError(t, err)
+			require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
+			for _, opts := range [][]PushOption{nil, {In(time.Second)}, {Unique("x", time.Hour)}} {
+				_, err = q.Push(ctx, "more", opts...)
+				require.ErrorContains(t, err, "OOM")
+			}
+			c := consume(t, q, 4, func(context.Context, *Job) error { return errors.New("it failed") })
+			eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Dead == 60 })
+			require.NoError(t, c.end())
+			element, err := q.Dead().LIndex(ctx, 7)
+			require.NoError(t, err)
+			job, err := Parse(element)
+			require.NoError(t, err)
+			require.NoError(t, q.Retry(ctx, job.ID))
+			done := make(chan string)
+			consume(t, q, 1, func(_ context.Context, job *Job) error { done <- job.ID; return nil })
+			assert.Equal(t, job.ID, <-done)
+		})
+	}
+}

@@ -1,0 +1,56 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	"github.com/shardedlist/shardedlist/internal/script"
+)
+
+var extendScript = script.Load("queue_extend")
+
+// beatsPerLease is how often a lease is extended before it would end.
+const beatsPerLease = 3
+
+// beat extends the leases of a run until that is over. After a failure it tries again sooner.
+func (r *run) beat() {
+	for pause := r.lease / beatsPerLease; script.Sleep(r.settles, pause) == nil; {
+		pause = r.lease / beatsPerLease
+		if r.extend() != nil {
+			pause /= 10
+		}
+	}
+}
+
+// extend extends all leases, and ends the contexts of those that are lost.
+func (r *run) extend() error {
+	var leases []*lease
+	r.each(func(l *lease) {
+		if l.ctx.Err() == nil {
+			leases = append(leases, l)
+		}
+	})
+	for len(leases) > 0 {
+		part := leases[:min(len(leases), partJobs)]
+		leases = leases[len(part):]
+		args := []any{r.lease.Milliseconds()}
+		for _, l := range part {
+			args = append(args, l.job.member())
+		}
+		ctx, cancel := context.WithTimeout(r.settles, r.lease/beatsPerLease)
+		sent := time.Now()
+		reply, err := r.one.Sessions().Read(extendScript, []any{r.keys.times}, args...).Run(ctx)
+		cancel()
+		if err != nil {
+			return err
+		}
+		for i, held := range reply.(string) {
+			if held == '1' {
+				part[i].lost.Reset(r.lease - time.Since(sent))
+			} else {
+				part[i].end(ErrLeaseLost)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package queue
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+// begins records when jobs were taken, by the clock of the server: the end of their leases tells.
+type begins struct {
+	q     *Queue
+	mu    sync.Mutex
+	times []int64 // Unix milliseconds
+}
+
+func (b *begins) add(job *Job) error {
+	score, err := b.q.one.Client().ZScore(context.Background(), b.q.keys.times, job.member()).Result()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.times = append(b.times, int64(-score)-b.q.lease.Milliseconds())
+	return err
+}
+
+// most returns the most jobs that were taken within so many milliseconds.
+func (b *begins) most(window int64) (most int) {
+	slices.Sort(b.times)
+	for i, first := range b.times {
+		after, _ := slices.BinarySearch(b.times, first+window)
+		most = max(most, after-i)
+	}
+	return most
+}
+
+// Many processes with many workers do not exceed the rate in any window, and use it.
+func TestTheRateHoldsOverAllProcesses(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []struct {
+		name        string
+		rate, burst int64
+		jobs        int
+	}{{"100 a second", 100, 0, 300}, {"2000 a second, burst 50", 2000, 50, 6000}} {
+		t.Run(limit.name, func(t *testing.T) {
+			t.Parallel()
+			redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+				if server.Kind() == redistest.Embedded && limit.rate > 100 {
+					t.Skip("miniredis is too slow for that many")
+				}
+				ctx := t.Context()
+				options := []Option{Rate(limit.rate, time.Second)}
+				if limit.burst > 0 {
+					options = append(options, Burst(limit.burst))
+				}
+				q := newQueue(t, server.Client(t), options...)
+				_, err := q.PushMany(ctx, numbered(limit.jobs))
+				require.NoError(t, err)
+				b := &begins{q: q}
+				for range 20 {
+					consume(t, openQueue(t, server.Client(t), q.Name(), options...), 50, func(_ context.Context, job *Job) error { return b.add(job) })
+				}
+				eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Done == int64(limit.jobs) })
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				for _, window := range []int64{10, 100, 1000} {
+					assert.LessOrEqual(t, int64(b.most(window)), limit.rate*window/1000+q.burst+1, "in %d ms", window)
+				}
+				took := time.Duration(b.times[len(b.times)-1]-b.times[0]) * time.Millisecond
+				used := float64(limit.jobs) / (took.Seconds()*float64(limit.rate) + float64(q.burst))
+				t.Logf("%.1f %% of the rate was used", 100*used)
+				assert.Greater(t, used, .8) // a figure for an idle machine is in docs/benchmarks.md
+			})
+		})
+	}
+}
+
+// Many processes never run more jobs at once than the concurrency, by the record of the server, and use it.
+func TestTheConcurrencyHoldsOverAllProcesses(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		q := newQueue(t, server.Client(t), Concurrency(7))
+		var running, most atomic.Int64
+		reached := make(chan struct{})
+		var over sync.WaitGroup
+		var once sync.Once
+		watching, stop := context.WithCancel(ctx)
+		over.Go(func() {
+			rdb := server.Client(t)
+			for watching.Err() == nil {
+				leased, err := rdb.ZCount(ctx, q.keys.times, "-inf", "(0").Result()
+				if assert.NoError(t, err) {
+					most.Store(max(most.Load(), leased))
+				}
+			}
+		})
+		for range 5 {
+			consume(t, openQueue(t, server.Client(t), q.Name(), Concurrency(7)), 50, func(context.Context, *Job) error {
+				now := running.Add(1)
+				defer running.Add(-1)
+				assert.LessOrEqual(t, now, int64(7))
+				if now == 7 {
+					once.Do(func() { close(reached) })
+				}
+				<-reached // so that none of the seven is left unused
+				return nil
+			})
+		}
+		_, err := q.PushMany(ctx, numbered(300))
+		require.NoError(t, err)
+		eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Done == 300 })
+		stop()
+		over.Wait()
+		assert.Equal(t, int64(7), most.Load())
+	})
+}
+
+// A consumer that waits for the concurrency is woken when a job of another process ends, and that process holds the job for long.
+func TestAJobThatEndsWakesWhoWaitsForTheConcurrency(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		q := newQueue(t, server.Client(t), Concurrency(1))
+		first, release, second := make(chan struct{}), make(chan struct{}), make(chan string)
+		one := consume(t, q, 1, func(context.Context, *Job) error { close(first); <-release; return nil })
+		_, err := q.PushMany(ctx, numbered(1))
+		require.NoError(t, err)
+		<-first
+		_, err = q.Push(ctx, "next")
+		require.NoError(t, err)
+		other := openQueue(t, server.Client(t), q.Name(), Concurrency(1))
+		other.one.MaxSlice = patience // it does not poll
+		consume(t, other, 1, func(_ context.Context, job *Job) error { second <- string(job.Payload); return nil })
+		eventually(t, func() bool {
+			waits, err := q.one.Client().HGet(ctx, q.keys.state, "waits").Result()
+			return err == nil && waits == "limit"
+		})
+		go func() { _ = one.end() }() // so that the other process has to take the job
+		close(release)
+		assert.Equal(t, "next", <-second)
+	})
+}

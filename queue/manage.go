@@ -1,0 +1,150 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/internal/script"
+)
+
+var (
+	cancelScript = script.Load("queue_cancel")
+	resumeScript = script.Load("queue_resume")
+	retryScript  = script.Load("queue_retry")
+)
+
+// Stats is what [Queue.Stats] returns.
+type Stats struct {
+	Waiting int64 // jobs in the list
+	Delayed int64 // jobs that are due later, or are to be tried again
+	Leased  int64 // jobs that consumers have
+	Dead    int64 // jobs in the list of the dead
+
+	// How often, since the queue was created.
+	Done   int64 // jobs were done
+	Failed int64 // attempts failed, but for those after which a job was dead
+	Buried int64 // jobs went to the dead
+
+	Paused bool
+	Oldest time.Time // when the next job of the list was pushed, by the clock of its pusher; zero if there is none, or it is not known
+}
+
+// Stats returns the numbers of a queue. They are read one after the other, in two round trips: while jobs move, a job may be counted
+// twice, or not at all. O(log(jobs leased and delayed)).
+func (q *Queue) Stats(ctx context.Context) (Stats, error) {
+	pipe := q.one.Client().Pipeline()
+	leased := pipe.ZCount(ctx, q.keys.times, "-inf", "(0")
+	delayed := pipe.ZCount(ctx, q.keys.times, "(0", "+inf")
+	state := pipe.HMGet(ctx, q.keys.state, "done", "failed", "dead", "paused")
+	if _, err := pipe.Exec(ctx); err != nil {
+		return Stats{}, q.wrap("stats", err)
+	}
+	s := Stats{Leased: leased.Val(), Delayed: delayed.Val()}
+	var counts struct {
+		Done   int64 `redis:"done"`
+		Failed int64 `redis:"failed"`
+		Dead   int64 `redis:"dead"`
+		Paused bool  `redis:"paused"`
+	}
+	err := state.Scan(&counts)
+	s.Done, s.Failed, s.Buried, s.Paused = counts.Done, counts.Failed, counts.Dead, counts.Paused
+	if err == nil {
+		s.Waiting, err = q.list.LLen(ctx)
+	}
+	if err == nil {
+		s.Dead, err = q.dead.LLen(ctx)
+	}
+	if err != nil || s.Waiting == 0 {
+		return s, q.wrap("stats", err)
+	}
+	next := int64(0)
+	if q.popRight {
+		next = -1
+	}
+	element, err := q.list.LIndex(ctx, next)
+	if err != nil && err != redis.Nil {
+		return s, q.wrap("stats", err)
+	}
+	if job, err := Parse(element); err == nil {
+		s.Oldest = job.PushedAt
+	}
+	return s, nil
+}
+
+// Pause makes all consumers take no more jobs, until [Queue.Resume]. Jobs that run go on. O(1).
+func (q *Queue) Pause(ctx context.Context) error {
+	return q.wrap("pause", q.one.Client().HSet(ctx, q.keys.state, "paused", 1).Err())
+}
+
+// Resume ends [Queue.Pause], and wakes the consumers. O(1).
+func (q *Queue) Resume(ctx context.Context) error {
+	_, err := q.one.Sessions().Confirmed(resumeScript, []any{q.one.Keys().Meta}).Run(ctx)
+	return q.wrap("resume", err)
+}
+
+// Cancel removes a job that is delayed, or waits to be tried again. It returns ErrRunning for one that is leased, and ErrNotFound for
+// any other: one that waits in the list can only be found by looking at all of them. Its unique key is free again.
+// O(log(jobs leased and delayed)).
+func (q *Queue) Cancel(ctx context.Context, id string) error {
+	return q.wrap("cancel", q.cancel(ctx, id))
+}
+
+func (q *Queue) cancel(ctx context.Context, id string) error {
+	parsed, err := uuid.Parse(id)
+	if err != nil {
+		return fmt.Errorf("%w: %q", ErrID, id)
+	}
+	envelope, err := q.one.Client().HGet(ctx, q.keys.jobs, string(parsed[:])).Result()
+	if err == redis.Nil {
+		return ErrNotFound
+	}
+	if err != nil {
+		return err
+	}
+	job, err := Parse(envelope)
+	if err != nil {
+		return err
+	}
+	op := q.operation(cancelScript, 2)
+	op.Append(job.member(), job.unique)
+	removed, err := op.Run(ctx)
+	if script.IsDone(err) && removed != int64(1) {
+		return ErrRunning
+	}
+	return err
+}
+
+// Retry takes a job out of the list of the dead, and lets the queue try it from the start, before all jobs that wait. It returns
+// ErrNotFound if no dead job has the id. It reads the list of the dead up to the job: O(jobs dead).
+func (q *Queue) Retry(ctx context.Context, id string) error {
+	return q.wrap("retry", q.retry(ctx, id))
+}
+
+func (q *Queue) retry(ctx context.Context, id string) error {
+	parsed, err := uuid.Parse(id)
+	if err != nil {
+		return fmt.Errorf("%w: %q", ErrID, id)
+	}
+	for element, err := range q.dead.All(ctx) {
+		if err != nil {
+			return err
+		}
+		job, err := Parse(element)
+		if err != nil || job.ID != parsed.String() {
+			continue
+		}
+		job.Attempt, job.LastError = 0, ""
+		op := q.onBoth(retryScript, 2)
+		op.Append(element, job.envelope())
+		removed, err := op.Run(ctx)
+		if script.IsDone(err) && removed != int64(1) {
+			return ErrNotFound // another process was faster
+		}
+		return err
+	}
+	return ErrNotFound
+}

@@ -1,0 +1,216 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/shardedlist/shardedlist/internal/blocking"
+)
+
+// Handler does a job. If it returns nil, the job is done. If it returns an error or panics, the job is tried again after the backoff;
+// after the last attempt, or if the error wraps ErrDead, it goes to the dead.
+//
+// ctx ends when the lease of the job does, with the cause ErrLeaseLost: another consumer may have the job by then. It ends with the cause
+// ErrShutdown when Run has waited long enough. It has the values of the context of Run, and does not end with that.
+type Handler func(ctx context.Context, job *Job) error
+
+// lastMoment is how long Run waits for handlers once their contexts have ended.
+const lastMoment = time.Second
+
+// Run takes jobs and calls the handler for each, up to so many at once, until ctx ends. Then it takes no more, waits for the handlers
+// that run, for the time that [Grace] sets, ends their contexts, and returns to the queue what they have not done.
+//
+// Run returns nil if all handlers have returned, ErrUnfinished if not, and the error of the server if that refuses for good to give it
+// jobs, as for a list of another type. It bears with a server that fails over, or does not answer.
+//
+// All jobs of one Run share a heartbeat and a connection on which it waits. It does not poll: a push, a job that ends, [Queue.Resume],
+// or the time at which a job is due wakes it.
+func (q *Queue) Run(ctx context.Context, workers int, handler Handler) error {
+	if workers < 1 || workers > MaxWorkers || handler == nil {
+		return fmt.Errorf("%w: %d workers, and a handler that is nil: %t", ErrWorkers, workers, handler == nil)
+	}
+	r := &run{Queue: q, handler: handler, ctx: ctx, free: workers, leases: map[string]*lease{}}
+	r.changed.L = &r.mu
+	stop := context.AfterFunc(ctx, r.stop)
+	defer stop()
+	var end context.CancelFunc
+	r.settles, end = context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	go r.beat()
+
+	taken := make(chan error, 1)
+	go func() {
+		s := &source{Queue: q, name: uuid.NewString()[:8]}
+		taker := blocking.Taker{Source: s, Sessions: q.one.Sessions(), Want: r.want, Deliver: r.begin}
+		taken <- taker.Run(ctx)
+		close(taken)
+	}()
+	var err error
+	select {
+	case err = <-taken:
+		r.stop()
+	case <-ctx.Done():
+	}
+	return q.wrap("run", errors.Join(err, r.finish(taken)))
+}
+
+// run is one call of Run.
+type run struct {
+	*Queue
+	handler Handler
+	ctx     context.Context
+
+	mu      sync.Mutex
+	changed sync.Cond // free or stopped has changed, or leases has become empty
+	free    int       // how many more handlers may be called
+	stopped bool
+	leases  map[string]*lease // by member
+
+	settles context.Context // ends when Run returns
+}
+
+// lease is a job that this process has leased.
+type lease struct {
+	job  *Job
+	ctx  context.Context
+	end  context.CancelCauseFunc
+	lost *time.Timer // ends ctx when the lease ends
+
+	settling bool // what becomes of the job has been decided; guarded by run.mu
+}
+
+// stop makes the run take no more jobs.
+func (r *run) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = true
+	r.changed.Broadcast()
+}
+
+// want waits until a handler may be called.
+func (r *run) want() (count int, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.free == 0 && !r.stopped {
+		r.changed.Wait()
+	}
+	return min(r.free, maxTake), !r.stopped
+}
+
+// begin calls handlers for jobs that were taken.
+func (r *run) begin(envelopes []string) {
+	for _, envelope := range envelopes {
+		job, err := Parse(envelope)
+		if err != nil {
+			continue // the script has written it
+		}
+		l := &lease{job: job}
+		l.ctx, l.end = context.WithCancelCause(context.WithoutCancel(r.ctx))
+		l.lost = time.AfterFunc(r.lease, func() { l.end(ErrLeaseLost) })
+		r.mu.Lock()
+		r.leases[job.member()] = l
+		r.free--
+		late := r.stopped
+		r.mu.Unlock()
+		if late {
+			go r.settled(l, verdict{})
+			continue
+		}
+		go r.work(l)
+	}
+}
+
+// work does one job.
+func (r *run) work(l *lease) {
+	err := errGoexit
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+		r.settled(l, r.verdictOn(l.ctx, l.job, err))
+		r.release()
+	}()
+	if l.job.Attempt > r.attempts {
+		err = errExhausted
+		return
+	}
+	err = r.handler(l.ctx, l.job)
+}
+
+var (
+	errGoexit    = errors.New("the handler called runtime.Goexit")
+	errExhausted = errors.New("the lease of the last attempt ran out")
+)
+
+// release lets another handler be called.
+func (r *run) release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.free++
+	r.changed.Broadcast()
+}
+
+// settled ends the lease of a job, unless that has been done.
+func (r *run) settled(l *lease, v verdict) {
+	r.mu.Lock()
+	first := !l.settling
+	l.settling = true
+	r.mu.Unlock()
+	if !first {
+		return
+	}
+	_ = r.settleUntilDone(r.settles, l.job, v) // or else the lease ends
+	l.lost.Stop()
+	l.end(nil)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.leases, l.job.member())
+	r.changed.Broadcast()
+}
+
+// finish waits for the taker and for the handlers, and returns to the queue what they have not done.
+func (r *run) finish(taken <-chan error) error {
+	grace := time.NewTimer(r.grace)
+	defer grace.Stop()
+	over := make(chan struct{})
+	go func() {
+		<-taken
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for len(r.leases) > 0 {
+			r.changed.Wait()
+		}
+		close(over)
+	}()
+	for _, last := range []func(l *lease){
+		func(l *lease) { l.end(ErrShutdown) },
+		func(l *lease) { go r.settled(l, verdict{}) },
+	} {
+		select {
+		case <-over:
+			return nil
+		case <-grace.C:
+		}
+		r.each(last)
+		grace.Reset(lastMoment)
+	}
+	select {
+	case <-over:
+	case <-grace.C:
+	}
+	return ErrUnfinished
+}
+
+// each calls do for each lease.
+func (r *run) each(do func(l *lease)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range r.leases {
+		do(l)
+	}
+}

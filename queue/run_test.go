@@ -1,0 +1,255 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+// A handler may take longer than the lease: the heartbeat extends it.
+func TestAHandlerMayOutliveTheFirstLease(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, q := t.Context(), newQueue(t, server.Client(t), Lease(MinLease))
+		_, err := q.Push(ctx, "long")
+		require.NoError(t, err)
+		attempts := make(chan int, 10)
+		c := consume(t, q, 2, func(ctx context.Context, job *Job) error {
+			attempts <- job.Attempt
+			select {
+			case <-time.After(4 * MinLease):
+			case <-ctx.Done():
+			}
+			return ctx.Err()
+		})
+		eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Done == 1 })
+		require.NoError(t, c.end())
+		assert.Len(t, attempts, 1)
+	})
+}
+
+// A consumer that is not heard of loses its jobs: its handler is told, another does the job, and what the first makes of it counts no
+// more.
+func TestAHandlerIsToldThatItsLeaseHasEnded(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, kind)
+			ctx, q := t.Context(), newQueue(t, server.Client(t), Lease(MinLease))
+			_, err := q.Push(ctx, "job")
+			require.NoError(t, err)
+			started, told, again := make(chan struct{}), make(chan error, 1), make(chan *Job, 1)
+			c := consume(t, q, 2, func(ctx context.Context, job *Job) error {
+				if job.Attempt > 1 {
+					again <- job
+					return nil
+				}
+				close(started)
+				<-ctx.Done()
+				told <- context.Cause(ctx)
+				job = <-again // while the other one runs
+				again <- job
+				return ErrDead
+			})
+			<-started
+			server.Pause()
+			require.ErrorIs(t, <-told, ErrLeaseLost)
+			server.Resume()
+			eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Done == 1 })
+			require.NoError(t, c.end())
+			assert.Equal(t, 2, (<-again).Attempt)
+			stats, err := q.Stats(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, Stats{Done: 1}, stats)
+		})
+	}
+}
+
+// When Run has to return, handlers finish within the grace; then they are told, and what they do not finish goes back to the queue
+// without that attempt.
+func TestRunGivesBackWhatIsNotDone(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		q := newQueue(t, server.Client(t), Grace(100*time.Millisecond))
+		_, err := q.PushMany(ctx, []any{"finishes", "is told", "hangs", "is told, and finishes"})
+		require.NoError(t, err)
+		running, hangs := make(chan struct{}, 4), make(chan struct{})
+		defer close(hangs)
+		stopping := make(chan struct{})
+		c := consume(t, q, 4, func(ctx context.Context, job *Job) error {
+			running <- struct{}{}
+			switch string(job.Payload) {
+			case "finishes":
+				<-stopping
+			case "is told":
+				<-ctx.Done()
+				return context.Cause(ctx)
+			case "is told, and finishes":
+				<-ctx.Done()
+			case "hangs":
+				<-hangs
+			}
+			return nil
+		})
+		for range 4 {
+			<-running
+		}
+		c.stop()
+		close(stopping)
+		require.ErrorIs(t, c.end(), ErrUnfinished)
+		assert.ElementsMatch(t, []string{"is told", "hangs"}, check(t, q).delayed)
+		seen := make(chan Job, 2)
+		c = consume(t, q, 4, func(_ context.Context, job *Job) error { seen <- *job; return nil })
+		for range 2 {
+			assert.Equal(t, 1, (<-seen).Attempt)
+		}
+		require.NoError(t, c.end())
+		assert.Equal(t, places{}, check(t, q))
+	})
+}
+
+// A plain list with elements is the queue, and old producers go on pushing to it.
+func TestAQueueTakesOverAPlainList(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		for _, right := range []bool{false, true} {
+			name := t.Name()
+			var opts []Option
+			push := rdb.RPush
+			if right {
+				name, opts, push = name+"-right", []Option{PopRight()}, rdb.LPush
+			}
+			require.NoError(t, push(ctx, name, numbered(100)...).Err())
+			q := openQueue(t, rdb, name, opts...)
+			got := make(chan string, 300)
+			c := consume(t, q, 1, func(_ context.Context, job *Job) error { got <- string(job.Payload); return nil })
+			for i := range 100 {
+				assert.Equal(t, numbered(i + 1)[i], <-got)
+			}
+			_, err := q.Push(ctx, "new")
+			require.NoError(t, err)
+			assert.Equal(t, "new", <-got)
+			require.NoError(t, push(ctx, name, "old").Err())
+			assert.Equal(t, "old", <-got)
+			require.NoError(t, c.end())
+			assert.Equal(t, places{}, check(t, q))
+		}
+	})
+}
+
+func TestBadUse(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Embedded)
+	ctx, rdb := t.Context(), server.Client(t)
+	for name, opts := range map[string][]Option{
+		"rate 0":            {Rate(0, time.Second)},
+		"rate in no time":   {Rate(1, 0)},
+		"rate too high":     {Rate(math.MaxInt64, time.Millisecond)},
+		"burst 0":           {Rate(1, time.Second), Burst(0)},
+		"burst alone":       {Burst(5)},
+		"concurrency 0":     {Concurrency(0)},
+		"lease too short":   {Lease(MinLease - 1)},
+		"lease too long":    {Lease(math.MaxInt64)},
+		"no attempts":       {Attempts(0)},
+		"too many attempts": {Attempts(MaxAttempts + 1)},
+		"no backoff":        {Backoff(nil)},
+		"grace":             {Grace(-1)},
+	} {
+		_, err := New(rdb, "bad", opts...)
+		require.ErrorIs(t, err, ErrOption, name)
+	}
+	_, err := New(nil, "bad")
+	require.ErrorIs(t, err, shardedlist.ErrNilClient)
+	_, err = New(rdb, "")
+	require.ErrorIs(t, err, shardedlist.ErrEmptyName)
+
+	q := openQueue(t, rdb, "bad")
+	for name, opts := range map[string][]PushOption{
+		"in and at":    {In(time.Second), At(time.Now())},
+		"unique for 0": {Unique("x", 0)},
+	} {
+		_, err = q.Push(ctx, "job", opts...)
+		require.ErrorIs(t, err, ErrOption, name)
+	}
+	_, err = q.PushMany(ctx, numbered(2), Unique("x", time.Second))
+	require.ErrorIs(t, err, ErrOption)
+	for _, payload := range []any{7, nil, make([]byte, MaxPayload+1)} {
+		_, err = q.Push(ctx, payload)
+		require.ErrorIs(t, err, ErrPayload)
+	}
+	require.ErrorIs(t, q.Run(ctx, 0, func(context.Context, *Job) error { return nil }), ErrWorkers)
+	require.ErrorIs(t, q.Run(ctx, 1, nil), ErrWorkers)
+	assert.Empty(t, server.Miniredis().Keys())
+}
+
+func TestRunReturnsTheErrorOfAServerThatRefusesForGood(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		require.NoError(t, rdb.Set(ctx, t.Name(), "no list", 0).Err())
+		nothing := func(context.Context, *Job) error { return nil }
+		require.ErrorIs(t, openQueue(t, rdb, t.Name()).Run(ctx, 1, nothing), shardedlist.ErrWrongType)
+		spread, err := shardedlist.New(rdb, t.Name()+"-spread", shardedlist.WithParts(3))
+		require.NoError(t, err)
+		_, err = spread.RPush(ctx, "x")
+		require.NoError(t, err)
+		require.ErrorIs(t, openQueue(t, rdb, spread.Name()).Run(ctx, 1, nothing), shardedlist.ErrSpread)
+		closed := server.Client(t)
+		q := openQueue(t, closed, t.Name()+"-closed")
+		require.NoError(t, closed.Close())
+		require.Error(t, q.Run(ctx, 1, nothing))
+	})
+}
+
+func TestPayloadsAreAnyBytes(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, q := t.Context(), newQueue(t, server.Client(t), Backoff(func(int) time.Duration { return 0 }))
+		job, err := newJob("inside")
+		require.NoError(t, err)
+		payloads := []string{"", "\x00", mark, mark + "\x00", job.envelope(), string(make([]byte, 1<<20))}
+		got := make(chan string)
+		consume(t, q, 1, func(_ context.Context, job *Job) error {
+			if job.Attempt == 1 {
+				return errors.New("\xff is no text\x00")
+			}
+			got <- string(job.Payload)
+			return nil
+		})
+		for _, payload := range payloads {
+			_, err := q.Push(ctx, []byte(payload), Unique(payload, time.Hour))
+			require.NoError(t, err)
+			assert.Equal(t, payload, <-got)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	job, _ := newJob("payload")
+	f.Add(job.envelope())
+	job.unique, job.LastError = "0123456789012345678901234567890123456789", "why"
+	f.Add(job.envelope())
+	f.Add(mark)
+	f.Fuzz(func(t *testing.T, element string) {
+		job, err := Parse(element)
+		if err != nil {
+			assert.ErrorIs(t, err, ErrEnvelope)
+			return
+		}
+		if len(job.LastError) <= errorSize && (job.LastError != "" || element[flagsAt]&hasError == 0) {
+			assert.Equal(t, element, job.envelope())
+		}
+		assert.Equal(t, element[idAt:headerSize], job.member())
+	})
+}
