@@ -15,6 +15,7 @@ type Job struct {
 	Attempt   int       // 1 for the first; 0 if there was none yet
 	PushedAt  time.Time // by the clock of the process that pushed it, in milliseconds; zero for a job that was not pushed by a queue
 	LastError string    // why the last attempt failed, cut to 1 KiB; empty if none did
+	Due       time.Time // of [Queue.Peek]: when a delayed job is due, or the lease of a leased one ends, by the clock of the server
 
 	unique string // the hash of its unique key, or empty
 }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -133,18 +134,47 @@ func (q *Queue) retry(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		job, err := Parse(element)
-		if err != nil || job.ID != parsed.String() {
-			continue
+		if job, err := Parse(element); err == nil && job.ID == parsed.String() {
+			return q.retryOne(ctx, element, job)
 		}
-		job.Attempt, job.LastError = 0, ""
-		op := q.onBoth(retryScript, 2)
-		op.Append(element, job.envelope())
-		removed, err := op.Run(ctx)
-		if script.IsDone(err) && removed != int64(1) {
-			return ErrNotFound // another process was faster
-		}
-		return err
 	}
 	return ErrNotFound
+}
+
+// retryOne lets the queue try a dead job again. It returns ErrNotFound if another process was faster.
+func (q *Queue) retryOne(ctx context.Context, element string, job *Job) error {
+	job.Attempt, job.LastError = 0, ""
+	op := q.onBoth(retryScript, 2)
+	op.Append(element, job.envelope())
+	removed, err := op.Run(ctx)
+	if script.IsDone(err) && removed != int64(1) {
+		return ErrNotFound
+	}
+	return err
+}
+
+// RetryAll does what Retry does for all jobs that are dead when it begins, the oldest first, and returns how many there were. Each is
+// one step: if ctx ends, or one fails, those before have been done.
+func (q *Queue) RetryAll(ctx context.Context) (retried int64, err error) {
+	left, err := q.dead.LLen(ctx)
+	for ; left > 0 && err == nil; left-- {
+		var element string
+		if element, err = q.dead.LIndex(ctx, 0); err == redis.Nil {
+			return retried, nil
+		}
+		var job *Job
+		if err == nil {
+			job, err = Parse(element)
+		}
+		if err == nil {
+			err = q.retryOne(ctx, element, job)
+		}
+		if script.IsDone(err) {
+			retried++
+		}
+		if errors.Is(err, ErrNotFound) {
+			err = nil
+		}
+	}
+	return retried, q.wrap("retry", err)
 }

@@ -253,3 +253,75 @@ func FuzzParse(f *testing.F) {
 		assert.Equal(t, element[idAt:headerSize], job.member())
 	})
 }
+
+func TestPeekShowsJobsInEachState(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		for _, opts := range [][]Option{nil, {PopRight()}} {
+			q := newQueue(t, rdb, append(opts, Backoff(func(int) time.Duration { return time.Hour }))...)
+			release := make(chan struct{})
+			c := consume(t, q, 3, func(_ context.Context, job *Job) error {
+				switch string(job.Payload) {
+				case "fails":
+					return errors.New("why")
+				case "dies":
+					return ErrDead
+				}
+				<-release
+				return nil
+			})
+			_, err := q.PushMany(ctx, []any{"fails", "dies"})
+			require.NoError(t, err)
+			eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Dead == 1 && s.Delayed == 1 })
+			_, err = q.PushMany(ctx, []any{"runs", "runs", "runs"})
+			require.NoError(t, err)
+			eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Leased == 3 })
+			_, err = q.PushMany(ctx, []any{"first", "second", "third"})
+			require.NoError(t, err)
+			_, err = q.Push(ctx, "soon", In(time.Minute))
+			require.NoError(t, err)
+			now := time.Now()
+			for state, want := range map[State][]string{
+				Waiting: {"first", "second"}, Delayed: {"soon", "fails"}, Leased: {"runs", "runs"}, Dead: {"dies"},
+			} {
+				jobs, err := q.Peek(ctx, state, 2)
+				require.NoError(t, err)
+				var payloads []string
+				for _, job := range jobs {
+					payloads = append(payloads, string(job.Payload))
+					assert.Equal(t, state == Delayed || state == Leased, !job.Due.IsZero())
+				}
+				assert.Equal(t, want, payloads, state)
+				if state == Delayed {
+					assert.WithinDuration(t, now.Add(time.Minute), jobs[0].Due, 30*time.Second)
+					assert.Equal(t, "why", jobs[1].LastError)
+				}
+			}
+			_, err = q.Peek(ctx, "asleep", 2)
+			require.ErrorIs(t, err, ErrOption)
+			_, err = q.Peek(ctx, Dead, 0)
+			require.ErrorIs(t, err, ErrOption)
+			close(release)
+			require.NoError(t, c.end())
+		}
+	})
+}
+
+func TestRetryAllRetriesAllThatAreDead(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		q := newQueue(t, server.Client(t), List(shardedlist.WithCapacity(3)))
+		_, err := q.PushMany(ctx, numbered(10))
+		require.NoError(t, err)
+		c := consume(t, q, 3, func(context.Context, *Job) error { return ErrDead })
+		eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Dead == 10 })
+		require.NoError(t, c.end())
+		retried, err := q.RetryAll(ctx)
+		require.NoError(t, err)
+		assert.EqualValues(t, 10, retried)
+		assert.Len(t, check(t, q).delayed, 10)
+		assert.Empty(t, check(t, q).dead)
+	})
+}

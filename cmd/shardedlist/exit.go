@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/queue"
 )
 
 const (
@@ -46,7 +47,8 @@ func (a *app) exit(ctx context.Context, err error) int {
 		return exitInterrupted
 	case errors.Is(err, syscall.EPIPE) && !remote:
 		return exitBrokenPipe
-	case !a.started, mistaken, errors.Is(err, shardedlist.ErrCapacity), errors.Is(err, shardedlist.ErrEnd), errors.Is(err, shardedlist.ErrEmptyName):
+	case !a.started, mistaken, errors.Is(err, shardedlist.ErrCapacity), errors.Is(err, shardedlist.ErrEnd), errors.Is(err, shardedlist.ErrEmptyName),
+		errors.Is(err, queue.ErrID):
 		code = exitUsage
 	}
 	fmt.Fprintln(a.stderr, "shardedlist:", oneLine(a.withoutAddresses(err.Error()), err))
@@ -73,7 +75,7 @@ var looksLikeAddress = regexp.MustCompile(`(?s)://|:.*@`)
 // oneLine returns the part of an error's message that matters to the user, in one line.
 func oneLine(message string, err error) string {
 	message = strings.Join(strings.Fields(message), " ")
-	message = strings.TrimPrefix(message, "shardedlist: ")
+	message = strings.TrimPrefix(strings.TrimPrefix(message, "shardedlist: "), "queue: ")
 	message = strings.ReplaceAll(message, `\x00-`, "-") // see hideMinus
 	message = strings.ReplaceAll(message, " Did you mean this? ", "; did you mean: ")
 	message, _, _ = strings.Cut(message, ": strconv.")

@@ -103,6 +103,7 @@ Exit codes:
 		a.checkCommand(),
 		a.adoptCommand(),
 		a.restoreCommand(),
+		a.queueCommand(),
 	)
 	root.InitDefaultHelpCmd()
 	help, _, _ := root.Find([]string{"help"})

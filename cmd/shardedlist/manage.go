@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -84,36 +82,12 @@ func (a *app) infoCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if asJSON {
-					return a.printInfoJSON(info)
-				}
-				return a.printInfo(info)
+				return a.printFields(infoFields(info), asJSON)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
 	return cmd
-}
-
-func (a *app) printInfo(info shardedlist.Info) error {
-	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	for _, field := range infoFields(info) {
-		fmt.Fprintf(table, "%s:\t%v\n", field.key, field.value)
-	}
-	return table.Flush()
-}
-
-func (a *app) printInfoJSON(info shardedlist.Info) error {
-	object := map[string]any{}
-	for _, field := range infoFields(info) {
-		object[field.key] = field.value
-	}
-	return json.NewEncoder(a.stdout).Encode(object)
-}
-
-type field struct {
-	key   string
-	value any
 }
 
 func infoFields(info shardedlist.Info) []field {

@@ -33,12 +33,9 @@ order. If the list has fewer elements, remove all. If it is empty, the exit code
   while job=$(shardedlist ` + name + ` jobs); do process "$job"; done`,
 		Args: takes(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			count := 1
-			if len(args) == 2 {
-				var err error
-				if count, err = strconv.Atoi(args[1]); err != nil || count < 0 {
-					return usagef("invalid count %q: want an integer of at least 0", args[1])
-				}
+			count, err := parseCount(args[1:], 1)
+			if err != nil {
+				return err
 			}
 			return a.onList(cmd, args[0], func(ctx context.Context, list *shardedlist.ShardedList) error {
 				return a.popPages(ctx, list, pop, count)
@@ -111,4 +108,16 @@ func parseTimeout(arg string) (time.Duration, error) {
 		return 0, usagef("invalid timeout %q: want seconds, at least 0", arg)
 	}
 	return time.Duration(math.Ceil(seconds*1000)) * time.Millisecond, nil
+}
+
+// parseCount reads the optional argument COUNT.
+func parseCount(args []string, otherwise int) (int, error) {
+	if len(args) == 0 {
+		return otherwise, nil
+	}
+	count, err := strconv.Atoi(args[0])
+	if err != nil || count < 0 {
+		return 0, usagef("invalid count %q: want an integer of at least 0", args[0])
+	}
+	return count, nil
 }
