@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,11 +22,13 @@ import (
 // scenario is producers and consumers of one queue, while something goes wrong.
 type scenario struct {
 	jobs, producers, consumers int
+	workers                    int  // of each consumer; 0: 4
+	sleeps                     bool // consumers do not poll, and producers wait now and then until they sleep
 	client                     func() redis.UniversalClient
 	calm                       func() redis.UniversalClient // for what looks at the queue; nil: client
 	options                    []Option
 	during                     func(progress func() int) // what goes wrong; it returns when it has; nil if it is in the client
-	dies                       bool                      // consumers die, and others take their place
+	lives                      int                       // how many jobs are done before the next consumer dies, and another takes its place; 0: none does
 }
 
 // run returns how often each job was done. It fails the test if a job that was pushed was not.
@@ -38,6 +41,7 @@ func (s scenario) run(t *testing.T) (done map[string]int) {
 	}
 	q := newQueue(t, s.calm(), options...)
 	var y tally
+	deaths := make(chan bool, s.jobs)
 	handler := func(ctx context.Context, job *Job) error {
 		switch n := rand.IntN(100); {
 		case n < 5:
@@ -47,7 +51,9 @@ func (s scenario) run(t *testing.T) (done map[string]int) {
 		case n < 20:
 			time.Sleep(rand.N(5 * time.Millisecond)) // it works
 		}
-		y.add(job.Payload)
+		if done := y.add(job.Payload); s.lives > 0 && done%s.lives == 0 {
+			deaths <- true
+		}
 		return nil
 	}
 	deadly := make(chan struct{})
@@ -58,19 +64,21 @@ func (s scenario) run(t *testing.T) (done map[string]int) {
 				rdb := s.client()
 				life, end := context.WithCancel(context.Background())
 				stopped := make(chan error, 1)
-				go func() { stopped <- openQueue(t, rdb, q.Name(), options...).Run(life, 4, handler) }()
-				var death <-chan time.Time
-				if s.dies {
-					death = time.After(50*time.Millisecond + rand.N(700*time.Millisecond))
-				}
+				go func() {
+					q := openQueue(t, rdb, q.Name(), options...)
+					if s.sleeps {
+						sleeps(q)
+					}
+					stopped <- q.Run(life, cmp.Or(s.workers, 4), handler)
+				}()
 				select {
-				case <-death:
+				case <-deaths:
 					_ = rdb.Close() // as far as the server can tell, it died: nothing of it is heard any more
 					<-stopped
 				case <-deadly:
 					ended = true
 					end()
-					if err := <-stopped; !s.dies {
+					if err := <-stopped; s.lives == 0 {
 						assert.NoError(t, err)
 					}
 				}
@@ -86,6 +94,9 @@ func (s scenario) run(t *testing.T) (done map[string]int) {
 			q := openQueue(t, s.client(), q.Name(), options...)
 			for i := range s.jobs / s.producers {
 				payload := fmt.Sprintf("%d.%d", p, i)
+				if s.sleeps && i%20 == 19 {
+					eventually(t, func() bool { armed, err := q.armed(ctx); return err == nil && armed })
+				}
 				var opts []PushOption
 				switch rand.IntN(10) {
 				case 0:
@@ -173,9 +184,9 @@ func TestEachJobIsDoneThoughConsumersDie(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		var clients atomic.Int64
-		done := scenario{jobs: 800, producers: 2, consumers: 3, dies: true, options: []Option{Lease(MinLease), Concurrency(7)},
+		done := scenario{jobs: 800, producers: 2, consumers: 3, lives: 60, options: []Option{Lease(MinLease), Concurrency(7)},
 			client: func() redis.UniversalClient { clients.Add(1); return server.Client(t) }}.run(t)
-		assert.Greater(t, clients.Load(), int64(8), "consumers died")
+		assert.Greater(t, clients.Load(), int64(12), "consumers died")
 		assert.Less(t, doubles(done), len(done)/4)
 	})
 }

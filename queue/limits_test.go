@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -134,8 +135,7 @@ func TestAJobThatEndsWakesWhoWaitsForTheConcurrency(t *testing.T) {
 		<-first
 		_, err = q.Push(ctx, "next")
 		require.NoError(t, err)
-		other := openQueue(t, server.Client(t), q.Name(), Concurrency(1))
-		other.one.MaxSlice = patience // it does not poll
+		other := sleeps(openQueue(t, sleeper(t, server), q.Name(), Concurrency(1)))
 		consume(t, other, 1, func(_ context.Context, job *Job) error { second <- string(job.Payload); return nil })
 		eventually(t, func() bool {
 			waits, err := q.one.Client().HGet(ctx, q.keys.state, "waits").Result()
@@ -145,4 +145,25 @@ func TestAJobThatEndsWakesWhoWaitsForTheConcurrency(t *testing.T) {
 		close(release)
 		assert.Equal(t, "next", <-second)
 	})
+}
+
+// Consumers with few workers wake each other: nobody polls, whatever they wait for, and all jobs are done.
+func TestConsumersWakeEachOther(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string][]Option{
+		"no limits":       nil,
+		"concurrency":     {Concurrency(2)},
+		"rate":            {Rate(500, time.Second), Burst(2)},
+		"both":            {Rate(500, time.Second), Concurrency(3)},
+		"one after other": {Concurrency(1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+				s := scenario{jobs: 300, producers: 2, consumers: 5, workers: 1, sleeps: true, options: options}
+				s.client = func() redis.UniversalClient { return sleeper(t, server) }
+				assert.Zero(t, doubles(s.run(t)))
+			})
+		})
+	}
 }

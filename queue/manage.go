@@ -16,6 +16,7 @@ var (
 	cancelScript = script.Load("queue_cancel")
 	resumeScript = script.Load("queue_resume")
 	retryScript  = script.Load("queue_retry")
+	statsScript  = script.Load("queue_stats")
 )
 
 // Stats is what [Queue.Stats] returns.
@@ -34,44 +35,24 @@ type Stats struct {
 	Oldest time.Time // when the next job of the list was pushed, by the clock of its pusher; zero if there is none, or it is not known
 }
 
-// Stats returns the numbers of a queue. They are read one after the other, in two round trips: while jobs move, a job may be counted
-// twice, or not at all. O(log(jobs leased and delayed)).
+// Stats returns the numbers of a queue, as they are at one moment. O(log(jobs leased and delayed)).
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
-	pipe := q.one.Client().Pipeline()
-	leased := pipe.ZCount(ctx, q.keys.times, "-inf", "(0")
-	delayed := pipe.ZCount(ctx, q.keys.times, "(0", "+inf")
-	state := pipe.HMGet(ctx, q.keys.state, "done", "failed", "dead", "paused")
-	if _, err := pipe.Exec(ctx); err != nil {
+	metas := []any{q.one.Keys().Meta, q.grave.Keys().Meta}
+	op := q.one.Sessions().ReadBeside(statsScript, metas, []any{q.one.Plain(), ""}, "", "", "", len(metas), string(q.end()))
+	reply, err := op.Run(ctx)
+	if err != nil {
 		return Stats{}, q.wrap("stats", err)
 	}
-	s := Stats{Leased: leased.Val(), Delayed: delayed.Val()}
-	var counts struct {
-		Done   int64 `redis:"done"`
-		Failed int64 `redis:"failed"`
-		Dead   int64 `redis:"dead"`
-		Paused bool  `redis:"paused"`
+	words := reply.([]any)
+	number := func(i int) int64 { return words[i].(int64) }
+	s := Stats{
+		Waiting: number(0), Delayed: number(1), Leased: number(2), Dead: number(3),
+		Done: number(4), Failed: number(5), Buried: number(6), Paused: number(7) == 1,
 	}
-	err := state.Scan(&counts)
-	s.Done, s.Failed, s.Buried, s.Paused = counts.Done, counts.Failed, counts.Dead, counts.Paused
-	if err == nil {
-		s.Waiting, err = q.list.LLen(ctx)
-	}
-	if err == nil {
-		s.Dead, err = q.dead.LLen(ctx)
-	}
-	if err != nil || s.Waiting == 0 {
-		return s, q.wrap("stats", err)
-	}
-	next := int64(0)
-	if q.popRight {
-		next = -1
-	}
-	element, err := q.list.LIndex(ctx, next)
-	if err != nil && err != redis.Nil {
-		return s, q.wrap("stats", err)
-	}
-	if job, err := Parse(element); err == nil {
-		s.Oldest = job.PushedAt
+	if first, found := words[8].(string); found && len(first) == headerSize { // without what the flags say
+		if job, err := Parse(mark + "\x00" + first[idAt:]); err == nil && first[:flagsAt] == mark {
+			s.Oldest = job.PushedAt
+		}
 	}
 	return s, nil
 }

@@ -35,6 +35,18 @@ func newQueue(t *testing.T, rdb redis.UniversalClient, opts ...Option) *Queue {
 
 var queues atomic.Int64
 
+// sleeper returns a client with which a consumer does not look at the queue for patience, unless it is woken or has a reason: see
+// sleeps.
+func sleeper(t *testing.T, server *redistest.Server) redis.UniversalClient {
+	return server.Client(t, func(o *redis.UniversalOptions) { o.ReadTimeout = 3 * patience })
+}
+
+// sleeps makes a queue with such a client sleep for so long.
+func sleeps(q *Queue) *Queue {
+	q.one.MaxSlice = patience
+	return q
+}
+
 func openQueue(t *testing.T, rdb redis.UniversalClient, name string, opts ...Option) *Queue {
 	t.Helper()
 	q, err := New(rdb, name, opts...)
@@ -127,13 +139,14 @@ type tally struct {
 	done map[string]int
 }
 
-func (y *tally) add(payload []byte) {
+func (y *tally) add(payload []byte) (payloads int) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if y.done == nil {
 		y.done = map[string]int{}
 	}
 	y.done[string(payload)]++
+	return len(y.done)
 }
 
 func (y *tally) len() int {
@@ -198,7 +211,7 @@ func anys(words []string) (values []any) {
 func TestAPushWakesAConsumer(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		ctx, q := t.Context(), newQueue(t, server.Client(t))
+		ctx, q := t.Context(), sleeps(newQueue(t, sleeper(t, server)))
 		got := make(chan Job)
 		consume(t, q, 3, func(_ context.Context, job *Job) error { got <- *job; return nil })
 		list, err := shardedlist.New(server.Client(t), q.Name())
@@ -229,7 +242,7 @@ func (q *Queue) armed(ctx context.Context) (bool, error) {
 func TestADelayedJobComesAtItsTime(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		ctx, q := t.Context(), newQueue(t, server.Client(t))
+		ctx, q := t.Context(), sleeps(newQueue(t, sleeper(t, server)))
 		got := make(chan string)
 		consume(t, q, 1, func(_ context.Context, job *Job) error { got <- string(job.Payload); return nil })
 		eventually(t, func() bool { armed, err := q.armed(ctx); return err == nil && armed })
@@ -367,7 +380,7 @@ func TestCancelRemovesADelayedJob(t *testing.T) {
 func TestAPausedQueueRunsNothing(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		ctx, q := t.Context(), newQueue(t, server.Client(t))
+		ctx, q := t.Context(), sleeps(newQueue(t, sleeper(t, server)))
 		require.NoError(t, q.Pause(ctx))
 		_, err := q.Push(ctx, "job")
 		require.NoError(t, err)

@@ -18,16 +18,15 @@ import (
 func TestAHandlerMayOutliveTheFirstLease(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		ctx, q := t.Context(), newQueue(t, server.Client(t), Lease(MinLease))
+		ctx, q := t.Context(), newQueue(t, server.Client(t), Lease(3*time.Second))
 		_, err := q.Push(ctx, "long")
 		require.NoError(t, err)
 		attempts := make(chan int, 10)
 		c := consume(t, q, 2, func(ctx context.Context, job *Job) error {
 			attempts <- job.Attempt
-			select {
-			case <-time.After(4 * MinLease):
-			case <-ctx.Done():
-			}
+			ends := func() float64 { return -q.one.Client().ZScore(ctx, q.keys.times, job.member()).Val() }
+			first := ends()
+			eventually(t, func() bool { return ends() >= first+float64(q.lease.Milliseconds()) || ctx.Err() != nil })
 			return ctx.Err()
 		})
 		eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Done == 1 })
@@ -323,5 +322,35 @@ func TestRetryAllRetriesAllThatAreDead(t *testing.T) {
 		assert.EqualValues(t, 10, retried)
 		assert.Len(t, check(t, q).delayed, 10)
 		assert.Empty(t, check(t, q).dead)
+	})
+}
+
+// A hook on the client of a queue, which matches all keys, does not get in its way.
+func TestAQueueWorksOnAClientWithTheHook(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		rdb.AddHook(shardedlist.NewHook(rdb, shardedlist.Match("*")))
+		q := newQueue(t, rdb, Concurrency(2), Rate(1000, time.Second), Attempts(1))
+		require.NoError(t, rdb.RPush(ctx, q.Name(), "plain").Err())
+		id, err := q.Push(ctx, "later", In(time.Hour), Unique("x", time.Hour))
+		require.NoError(t, err)
+		_, err = q.Push(ctx, "dies")
+		require.NoError(t, err)
+		require.NoError(t, q.Pause(ctx))
+		require.NoError(t, q.Resume(ctx))
+		done := make(chan string)
+		c := consume(t, q, 2, func(_ context.Context, job *Job) error {
+			done <- string(job.Payload)
+			return map[bool]error{true: errors.New("why")}[string(job.Payload) == "dies"]
+		})
+		assert.ElementsMatch(t, []string{"plain", "dies"}, []string{<-done, <-done})
+		require.NoError(t, c.end())
+		_, err = q.RetryAll(ctx)
+		require.NoError(t, err)
+		require.NoError(t, q.Cancel(ctx, id))
+		stats, err := q.Stats(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, Stats{Delayed: 1, Done: 1, Buried: 1}, stats)
 	})
 }

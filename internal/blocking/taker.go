@@ -55,7 +55,7 @@ func (p *takerParty) next(armed bool) (round, bool) {
 		return round{}, false
 	}
 	count, ok := p.Want()
-	if !ok {
+	if !ok || p.ctx.Err() != nil { // it has been released, or is about to be: at most one BLPOP ends by that
 		return round{}, false
 	}
 	r := round{ctx: p.ctx, count: count, again: p.looked}
