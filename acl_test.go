@@ -94,8 +94,11 @@ func everyCall(list, other *ShardedList) map[string]func(ctx context.Context) er
 	several := redis.LMoveMArgs{Count: 2}
 	soon := time.Now().Add(time.Minute)
 	return map[string]func(ctx context.Context) error{
-		"Adopt":      func(ctx context.Context) error { return list.Adopt(ctx, nil) },
-		"Restore":    func(ctx context.Context) error { return errors.Join(list.Restore(ctx, nil), list.Adopt(ctx, nil)) },
+		"Adopt":   func(ctx context.Context) error { return list.Adopt(ctx, nil) },
+		"Restore": func(ctx context.Context) error { return errors.Join(list.Restore(ctx, nil), list.Adopt(ctx, nil)) },
+		"a script": func(ctx context.Context) error {
+			return NewScript("return {lpush(1, 2, 3), rpush(4)}").Run(ctx, list, nil).Err()
+		},
 		"LPush":      func(ctx context.Context) error { return errorOf(list.LPush(ctx, "x", "y", "z")) },
 		"RPush":      func(ctx context.Context) error { return errorOf(list.RPush(ctx, "x")) },
 		"LPushX":     func(ctx context.Context) error { return errorOf(list.LPushX(ctx, "x")) },

@@ -69,6 +69,8 @@ var (
 	ErrPlainList = layout.ErrPlainList
 	// ErrSpread is returned by an operation that a list over many slots does not support, see WithParts. Nothing was changed.
 	ErrSpread = layout.ErrSpread
+	// ErrScript is returned by [Script.Run] for an error that the script itself has raised or returned. What it did before that stays.
+	ErrScript = layout.ErrScript
 	// ErrReversed is returned by Adopt if Restore was called for the same list meanwhile, and by Restore if Adopt was.
 	ErrReversed = layout.ErrReversed
 	// ErrPoppedAt is returned by Adopt and Restore if both the list and the plain key have elements, and WithPoppedAt does not say at which end
@@ -106,7 +108,7 @@ func (l *ShardedList) wrap(operation string, err error) error {
 	if err == nil || err == redis.Nil {
 		return err
 	}
-	if known := layout.ErrorOf(err); known != nil && !errors.Is(err, known) {
+	if known := layout.ErrorOf(err); known != nil && !errors.Is(err, known) && !errors.Is(err, ErrScript) {
 		return fmt.Errorf("shardedlist: %s %q: %w: %w", operation, l.Name(), known, err)
 	}
 	return fmt.Errorf("shardedlist: %s %q: %w", operation, l.Name(), err)

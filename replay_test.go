@@ -39,6 +39,12 @@ func TestARecordedResultOutlivesTheList(t *testing.T) {
 		"expire": func(_ *testing.T, l *ShardedList) session.Operation {
 			return bare(l.slot().Expire(layout.Expiry{How: layout.ExpireIn, Milliseconds: time.Hour.Milliseconds()}))
 		},
+		"script": func(t *testing.T, l *ShardedList) session.Operation {
+			source := "return {redis.error_reply('NO'), rpush('new'), lpush('new')}"
+			op, err := l.slot().Script(t.Context(), layout.Script{Script: script.LoadAround("script", source), Creates: true})
+			require.NoError(t, err)
+			return bare(op)
+		},
 		"rename": func(t *testing.T, l *ShardedList) session.Operation {
 			op, err := l.slot().Transfer(layout.Rename, l.slot().Sibling("{"+l.Name()+"}renamed"), true)
 			require.NoError(t, err)

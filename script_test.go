@@ -113,6 +113,15 @@ var operations = map[string]func(ctx context.Context, list *ShardedList) error{
 		_, err := list.RenameNX(ctx, "{"+list.Name()+"}renamed")
 		return ignoreRefusal(err)
 	},
+	"script rpush": func(ctx context.Context, list *ShardedList) error {
+		return NewScript("return rpush('new')").Run(ctx, list, nil).Err()
+	},
+	"script push many": func(ctx context.Context, list *ShardedList) error {
+		return NewScript("return {lpush(unpack(ARGV)), rpush('new')}").Run(ctx, list, nil, numbers(0, 7)...).Err()
+	},
+	"script": func(ctx context.Context, list *ShardedList) error {
+		return NewScript("return 'nothing changed'").Run(ctx, list, nil).Err()
+	},
 	"copy": func(ctx context.Context, list *ShardedList) error {
 		_, err := list.Copy(ctx, "{"+list.Name()+"}copy", true)
 		return err

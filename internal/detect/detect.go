@@ -304,3 +304,9 @@ func (l *List) Vacant(g layout.Guard) (session.Operation, error) {
 
 // InOneSlot returns the list as one in one slot, whose operations fail with layout.ErrSpread if it is not.
 func (l *List) InOneSlot() *oneslot.List { return l.List }
+
+// Script does not create a list that this client would create over many slots.
+func (l *List) Script(ctx context.Context, s layout.Script) (session.Operation, error) {
+	s.Creates = l.parts == 0
+	return l.List.Script(ctx, s)
+}

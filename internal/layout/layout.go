@@ -78,6 +78,9 @@ type List interface {
 	// are if there is a list that they belong to.
 	Reserved(keys []string) (sure, maybe []string)
 
+	// Script runs a script of the user's, which may push. The result is the reply of the script.
+	Script(ctx context.Context, s Script) (session.Operation, error)
+
 	// Move moves elements to another list. PopFirst pops from the first list that has any; this list is one of them. It returns
 	// the position of that list among the distinct ones, counted from 1, and then the elements.
 	Move(to List, move Move) (*blocking.Call, error)
@@ -110,6 +113,14 @@ type Guard struct {
 	RESP    int      // the version in which it replies
 }
 
+// Script is a script of the user's with its keys and its encoded arguments. The scripts were made by script.LoadAround.
+type Script struct {
+	*script.Script
+	Keys    []string
+	Args    []any
+	Creates bool // a push may create the list
+}
+
 // Errors of lists. Scripts reply with their codes.
 var (
 	ErrNegativeCount = errors.New("count is negative")
@@ -119,6 +130,7 @@ var (
 	ErrBroken        = errors.New("list is broken")
 	ErrPlainList     = errors.New("the sharded list is empty, and there is a plain list at the key of its name: open the list WithPlain, or the hook without WithoutPlain, to take it over")
 	ErrSpread        = errors.New("the operation cannot be done on a list that is spread over many slots")
+	ErrScript        = errors.New("the script ended with an error")
 	ErrReversed      = errors.New("the other one of Adopt and Restore has been called meanwhile")
 )
 

@@ -34,6 +34,13 @@ func Beside() string {
 	return string(text)
 }
 
+// Around returns what stands in front of a command that runs a source of the user's, see commands/script.lua, and of what Beside returns.
+// The source comes first, so that the server names its own lines in errors, and so that it does not see what is defined behind it. It has
+// these four names, and not the arguments of the command.
+func Around(source string) string {
+	return "KEYS.source = function(KEYS, ARGV, lpush, rpush) " + source + "\nend\n"
+}
+
 // Requires tells whether a command requires a file, say "shared/session", itself or through others. It panics if there is no
 // such command.
 func Requires(command, file string) bool {

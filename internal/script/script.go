@@ -29,6 +29,14 @@ func Load(name string) *Script {
 	return s
 }
 
+// LoadAround is Load for a script that runs a source of the user's, see lua.Around.
+func LoadAround(name, source string) *Script {
+	around := lua.Around(source)
+	s := newScript(around + lua.Source(name))
+	s.beside = newScript(around + lua.Beside() + lua.Source(name))
+	return s
+}
+
 func newScript(source string) *Script {
 	return &Script{source: source, hash: redis.NewScript(source).Hash()}
 }

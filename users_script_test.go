@@ -1,0 +1,701 @@
+package shardedlist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/script"
+)
+
+// ownKey is a key of the user's in the slot of the list.
+func ownKey(list *ShardedList, name string) string {
+	return "{" + script.HashTag(list.keys().Meta) + "}of the user:" + name
+}
+
+// asPlain gives a source the functions that it has in a script on a list, on the plain list that is its last key.
+const asPlain = `local LIST = table.remove(KEYS)
+local function lpush(...) return redis.call('LPUSH', LIST, ...) end
+local function rpush(...) return redis.call('RPUSH', LIST, ...) end
+`
+
+// mixed pushes as its arguments say, 'L' or 'R' and how many values, counts what it does in its key, and replies with all lengths.
+const mixed = `local lengths, at = {}, 1
+while ARGV[at] do
+  local values, count = {}, tonumber(ARGV[at + 1])
+  for i = 1, count do
+    values[i] = i % 3 == 0 and i / 2 or ARGV[at] .. i .. ' of ' .. redis.call('INCR', KEYS[1])
+  end
+  local push = ARGV[at] == 'L' and lpush or rpush
+  lengths[#lengths + 1] = push(unpack(values))
+  at = at + 2
+end
+return lengths`
+
+// A script does on a list what it does on a plain one, beside pops and pushes of others.
+func TestAScriptPushesAsOnAPlainList(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		script := NewScript(mixed)
+		for seed := range uint64(25) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			rdb, options := server.Client(t), []Option{WithCapacity(1 + random.IntN(5))}
+			switch seed % 3 {
+			case 1:
+				options = append(options, WithPlain())
+			case 2:
+				options = append(options, WithoutExactlyOnce())
+			}
+			list := newList(t, rdb, options...)
+			plain := ownKey(list, "plain")
+			for range 12 {
+				switch random.IntN(4) {
+				case 0:
+					values, err := list.LPopCount(t.Context(), 6)
+					require.NoError(t, ignoreNil(err))
+					want := rdb.LPopCount(t.Context(), plain, 6)
+					assert.Equal(t, len(want.Val()), len(values))
+					if len(values) > 0 {
+						assert.Equal(t, want.Val(), values)
+					}
+				case 1:
+					length, err := list.LPush(t.Context(), seed)
+					require.NoError(t, err)
+					assert.Equal(t, rdb.LPush(t.Context(), plain, seed).Val(), length)
+				default:
+					var args []any
+					for range 1 + random.IntN(3) {
+						args = append(args, []string{"L", "R"}[random.IntN(2)], 1+random.IntN(12))
+					}
+					want, err := rdb.Eval(t.Context(), asPlain+mixed, []string{ownKey(list, "a"), plain}, args...).Result()
+					require.NoError(t, err)
+					got, err := script.Run(t.Context(), list, []string{ownKey(list, "b")}, args...).Result()
+					require.NoError(t, err)
+					assert.Equal(t, want, got)
+				}
+				require.Equal(t, rdb.LRange(t.Context(), plain, 0, -1).Val(), content(t, list), "seed %d", seed)
+			}
+			require.NoError(t, list.Check(t.Context()))
+		}
+	})
+}
+
+// Many values, in pieces that Lua can unpack, and a list that a full shard is carved from.
+func TestAScriptPushesManyValues(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t, patient)
+		list := newList(t, rdb, WithCapacity(64), WithPlain())
+		require.NoError(t, rdb.RPush(t.Context(), list.Name(), numbers(0, 5000)...).Err())
+		length, err := NewScript(`local length
+			for i = 1, 20 do
+				local values = {}
+				for j = 1, 1500 do values[j] = i .. ' ' .. j end
+				length = rpush(unpack(values))
+			end
+			return length`).Run(t.Context(), list, nil).Int64()
+		require.NoError(t, err)
+		assert.EqualValues(t, 35000, length)
+		all := content(t, list)
+		require.Len(t, all, 35000)
+		assert.Equal(t, []string{"0", "4999", "1 1", "20 1500"}, []string{all[0], all[4999], all[5000], all[34999]})
+	})
+}
+
+func TestAScriptWakesConsumers(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t), WithCapacity(2))
+		other := openList(t, server.Client(t), list.Name())
+		first, second := blockingPop(t, list, t.Context(), 0), blockingPop(t, other, t.Context(), 0)
+		asleep(t, list)
+		asleep(t, other)
+		start := time.Now()
+		require.NoError(t, NewScript("rpush('a') return lpush('b', 'c')").Run(t.Context(), list, nil).Err())
+		got := []string{(<-first).value, (<-second).value}
+		assert.ElementsMatch(t, []string{"c", "b"}, got)
+		assert.Less(t, time.Since(start), time.Second, "they were woken, and not by the end of a BLPOP")
+		assert.Equal(t, []string{"a"}, content(t, list))
+	})
+}
+
+// A reply is lost, and the script is sent again: it has run once, and the reply is that of the first run, also if that is an error.
+func TestAScriptWhoseReplyIsLostRunsOnce(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		for _, tt := range []struct{ source, want, err string }{
+			{"return redis.call('INCR', KEYS[1]) + rpush('a')", "2", ""},
+			{"redis.call('INCR', KEYS[1]) rpush('a') return redis.call('TIME')[2] and 'x' .. string.char(0, 255, 10)", "x\x00\xff\n", ""},
+			{"redis.call('INCR', KEYS[1]) rpush('a')", "<nil>", "redis: nil"},
+			{"redis.call('INCR', KEYS[1]) rpush('a') return redis.error_reply('SOLD out')", "<nil>", "SOLD out"},
+			{"rpush('a') redis.call('INCR', KEYS[1]) error('behind the push')", "<nil>", "behind the push"},
+			{"rpush('a') redis.call('INCR', KEYS[1]) redis.call('LPUSH', KEYS[1], 'x')", "<nil>", "WRONGTYPE"},
+			{"redis.call('INCR', KEYS[1]) return {rpush('a'), 'ok', {ok='FINE'}}", "[1 ok FINE]", ""},
+		} {
+			rdb := server.Client(t)
+			list := newList(t, rdb, WithCapacity(2))
+			lost, sent := false, 0
+			hook := &scripts{}
+			hook.set(func(_ string, send func() error) error {
+				sent++
+				err := send()
+				if redis.HasErrorPrefix(err, "NOSCRIPT") || lost {
+					return err
+				}
+				lost = true
+				return io.EOF
+			})
+			rdb.AddHook(hook)
+			cmd := NewScript(tt.source).Run(t.Context(), list, []string{ownKey(list, "n")})
+			hook.set(nil)
+			require.True(t, lost, "the fault has struck")
+			assert.GreaterOrEqual(t, sent, 2, tt.source)
+			assert.Equal(t, tt.want, fmt.Sprint(cmd.Val()), tt.source)
+			if tt.err == "" {
+				assert.NoError(t, cmd.Err(), tt.source)
+			} else {
+				assert.ErrorContains(t, cmd.Err(), tt.err, tt.source)
+			}
+			assert.Equal(t, "1", rdb.Get(t.Context(), ownKey(list, "n")).Val(), tt.source)
+			assert.Equal(t, []string{"a"}, content(t, list), tt.source)
+			require.NoError(t, list.Check(t.Context()))
+		}
+	})
+}
+
+// buildReply makes a value of the bytes of ARGV[1], and leaves as much as Lua can.
+const buildReply = `local tape, at = ARGV[1], 0
+local function byte() at = at + 1 return string.byte(tape, at) or 0 end
+local function build(depth)
+  local kind = byte() % 10
+  if kind == 0 then return nil
+  elseif kind == 1 then return false
+  elseif kind == 2 then return true
+  elseif kind == 3 then return byte() - 128
+  elseif kind == 4 then return (byte() - 100) / 7
+  elseif kind == 5 then return ({1/0, -1/0, 2^53, -2^63, 1e300, 2^62, 0.1})[byte() % 7 + 1]
+  elseif kind == 6 then local from = at + 2 at = from + byte() % 32 return string.sub(tape, from, at)
+  elseif kind == 7 then return {ok = 'S' .. string.gsub(string.sub(tape, at + 1, at + 9), '%c', '')}
+  elseif kind == 8 and depth > 1 then return {err = 'CODE ' .. byte()}
+  end
+  local t = {}
+  if depth < 30 then
+    for i = 1, byte() % 6 do t[i] = build(depth + 1) end
+    if byte() % 4 == 0 then t.more = build(depth + 1) end
+    if byte() % 4 == 0 then t[9] = build(depth + 1) end
+  end
+  return t
+end
+return build(1)`
+
+// replayed checks that a repetition of a script replies as its first run.
+func replayed(t testing.TB, list *ShardedList, tape []byte) {
+	t.Helper()
+	source := script.LoadAround("script", buildReply)
+	op, err := list.slot().Script(t.Context(), layout.Script{Script: source, Args: []any{string(tape)}, Creates: true})
+	require.NoError(t, err)
+	s := list.slot().Sessions().New()
+	s.Begin()
+	first := s.Do(t.Context(), script.Deadline(t.Context()), bare(op))
+	require.NoError(t, first.Err)
+	again := s.Do(t.Context(), script.Deadline(t.Context()), bare(op))
+	require.NoError(t, again.Err)
+	require.Equal(t, first.Reply, again.Reply)
+	plain, plainErr := list.rdb().Eval(t.Context(), buildReply, []string{list.keys().Meta}, string(tape)).Result()
+	got, err := oneReply(first.Reply)
+	assert.Equal(t, plain, got, "as without the library")
+	assert.Equal(t, fmt.Sprint(plainErr), fmt.Sprint(err))
+}
+
+// oneReply is the reply of EVAL that the array of script.lua stands for.
+func oneReply(reply any) (any, error) {
+	switch reply := reply.([]any)[0].(type) {
+	case nil:
+		return nil, redis.Nil
+	case error:
+		return nil, reply
+	default:
+		return reply, nil
+	}
+}
+
+func TestAnyReplyIsReplayed(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Embedded, redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			list := newList(t, redistest.Shared(t, kind).Client(t))
+			random := rand.New(rand.NewPCG(1, 2))
+			for range 300 {
+				tape := make([]byte, random.IntN(60))
+				for i := range tape {
+					tape[i] = byte(random.IntN(256))
+				}
+				replayed(t, list, tape)
+			}
+		})
+	}
+}
+
+func FuzzReplies(f *testing.F) {
+	for _, tape := range []string{"", "\x06\x03abc", "\x09\x05\x01\x02\x03\x99\x05\x00\x07!@\x08", "\x09\x02\x08\x09\x01\x00\x00\x00", "\x06\x1f!=@:;s1:\x00\xff"} {
+		f.Add([]byte(tape))
+	}
+	list := newList(f, redistest.Shared(f, redistest.Embedded).Client(f))
+	f.Fuzz(func(t *testing.T, tape []byte) { replayed(t, list, tape) })
+}
+
+// Whatever a script ends with, the reply is that of EVAL.
+func TestRepliesOfScripts(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		list := newList(t, rdb)
+		run := func(source string, args ...any) *redis.Cmd {
+			return NewScript(source).Run(t.Context(), list, []string{ownKey(list, "k")}, args...)
+		}
+		for source, want := range map[string]any{
+			"return 3.99":                        int64(3),
+			"return -3.99":                       int64(-3),
+			"return true":                        int64(1),
+			"return {1, 2, nil, 4}":              []any{int64(1), int64(2)},
+			"return {1, false, {'x'}}":           []any{int64(1), nil, []any{"x"}},
+			"return {ok = 'FINE'}":               "FINE",
+			"return KEYS[1] .. #KEYS":            ownKey(list, "k") + "1",
+			"return ARGV":                        []any{"a", "2.5", "\x00\xff", "1"},
+			"return redis.call('TYPE', KEYS[1])": "none",
+			"local t = {} for i = 1, 3 do t[i] = i end return #t -- a comment": int64(3),
+		} {
+			got, err := run(source, "a", 2.5, []byte{0, 255}, true).Result()
+			require.NoError(t, err, source)
+			assert.Equal(t, want, got, source)
+		}
+		for _, source := range []string{"", "return", "return nil", "return false", "return KEYS.plain", "return KEYS.source", "return ARGV[1]"} {
+			assert.Equal(t, redis.Nil, run(source).Err(), source)
+		}
+		number, err := run("return rpush(ARGV[1])", []string{"a lone slice is spread"}).Int()
+		require.NoError(t, err)
+		assert.Equal(t, 1, number)
+		assert.Equal(t, []string{"a lone slice is spread"}, content(t, list))
+
+		for source, want := range map[string]string{
+			"return redis.error_reply('SOLDOUT no more')": "SOLDOUT no more",
+			"error('boom')":                           "boom",
+			"error({err = 'CODE of a table'})":        "CODE of a table",
+			"error({})":                               "ERR the script has raised a table",
+			"local t = {} t[1] = t return t":          "ERR the reply is nested too deeply",
+			"return rpush()":                          "wrong number of arguments",
+			"return rpush('a', nil, 'b')":             "must be a string or a number",
+			"return lpush({})":                        "must be a string or a number",
+			"return redis.call('NOSUCHCOMMAND')":      "nknown",
+			"return {META, PREFIX, open, ring}":       "", // names of the library
+			"a = 1":                                   "", // a global variable
+			"return redis.call('HSET', KEYS[1], 'a')": "",
+			"redis.call('SET', KEYS[1], 1) return redis.call('LPUSH', KEYS[1], 2)": "WRONGTYPE",
+		} {
+			err := run(source).Err()
+			require.ErrorIs(t, err, ErrScript, source)
+			assert.ErrorContains(t, err, want, source)
+			assert.NotErrorIs(t, err, ErrWrongType, "no key of the list")
+			assert.True(t, redis.HasErrorPrefix(err, ""), "the server's reply is in the chain")
+		}
+		assert.Len(t, content(t, list), 1, "nothing was pushed")
+
+		for _, source := range []string{"local x = = 3", "return 1 end", "if true then return 1", "return 'a"} {
+			err := run(source).Err()
+			require.ErrorContains(t, err, "the source does not compile", source)
+			assert.NotErrorIs(t, err, ErrScript)
+			assert.NotErrorIs(t, err, ErrOutcomeUnknown)
+		}
+		if server.Kind() == redistest.Redis { // the embedded one cannot reply a function, and has other words
+			assert.Equal(t, []any{nil, "x"}, run("return {pcall, 'x'}").Val())
+			assert.ErrorContains(t, run("return 1\n+ nil").Err(), "user_script:")
+			assert.ErrorContains(t, run("\n\nlocal x = = 3").Err(), "user_script:3:", "the line in the source")
+			assert.ErrorContains(t, run("\nerror('x')").Err(), "user_script:2: x")
+		}
+		assert.Len(t, content(t, list), 1)
+	})
+}
+
+// A source may use as many locals as Lua has, and names of the library.
+func TestASourceHasTheNamesForItself(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t))
+		var source strings.Builder
+		for _, name := range []string{"META", "PREFIX", "open", "list", "ring", "push", "pushed", "ok", "reply", "redis_"} {
+			fmt.Fprintf(&source, "local %s = 'mine'\n", name)
+		}
+		for i := range 180 {
+			fmt.Fprintf(&source, "local v%d = %d\n", i, i)
+		}
+		source.WriteString("local function f() return v0")
+		for i := range 50 {
+			fmt.Fprintf(&source, " + v%d", i)
+		}
+		source.WriteString(" end\nreturn f() + v179 + rpush('a')")
+		number, err := NewScript(source.String()).Run(t.Context(), list, nil).Int()
+		require.NoError(t, err)
+		assert.Equal(t, 49*25+179+1, number)
+	})
+}
+
+// The protocol that a source chooses is not that of the library.
+func TestASourceThatSpeaksRESP3(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			list := newList(t, redistest.Shared(t, kind).Client(t), WithCapacity(2))
+			script := NewScript(`redis.setresp(3) rpush(1, 2, 3) redis.setresp(3) return {true, rpush(4), redis.call('TYPE', KEYS[1])}`)
+			for i := range 3 {
+				got, err := script.Run(t.Context(), list, []string{ownKey(list, "k")}).Result()
+				require.NoError(t, err)
+				assert.Equal(t, []any{int64(1), int64(4 * (i + 1)), "none"}, got)
+			}
+		})
+	}
+}
+
+// Over maxmemory, a push fails with nothing changed, and a source may handle that.
+func TestAScriptWhenMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		for name, options := range map[string][]Option{"once": nil, "without exactly once": {WithoutExactlyOnce()}} {
+			t.Run(string(kind)+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				rdb := redistest.Start(t, kind, "maxmemory-policy noeviction").Client(t).(*redis.Client)
+				list := newList(t, rdb, append(options, WithCapacity(2))...)
+				run := func(source string) *redis.Cmd {
+					return NewScript(source).Run(t.Context(), list, []string{ownKey(list, "k"), ownKey(list, "l")})
+				}
+				require.NoError(t, run("redis.call('SET', KEYS[1], 1) redis.call('SET', KEYS[2], 1) return rpush('a', 'b', 'c')").Err())
+				full := func(is bool) {
+					require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", map[bool]string{true: "1", false: "0"}[is]).Err())
+				}
+				full(true)
+				for _, source := range []string{"rpush('x') redis.call('INCR', KEYS[1])", "return lpush(1, 2, 3, 4, 5)", "redis.call('INCR', KEYS[1]) rpush('x')"} {
+					err := run(source).Err()
+					require.ErrorContains(t, err, "OOM", source)
+					assert.NotErrorIs(t, err, ErrScript, "nothing has changed")
+				}
+				assert.Equal(t, "1", rdb.Get(t.Context(), ownKey(list, "k")).Val())
+				assert.Equal(t, []string{"a", "b", "c"}, content(t, list))
+
+				text, err := run("return redis.call('GET', KEYS[1]) .. ' read'").Text()
+				require.NoError(t, err)
+				assert.Equal(t, "1 read", text)
+				text, err = run("local ok, err = pcall(rpush, 'x', 'y') return ok and 'pushed' or 'full'").Text()
+				require.NoError(t, err)
+				assert.Equal(t, "full", text)
+				// Once a script has freed something, Redis lets it write. The list is as it was before the push that failed.
+				length, err := run("local ok = pcall(rpush, 1, 2, 3, 4) redis.call('DEL', KEYS[2]) return rpush('d')").Int()
+				require.NoError(t, err)
+				assert.Equal(t, 4, length)
+				full(false)
+				require.NoError(t, list.Check(t.Context()))
+				assert.Equal(t, []string{"a", "b", "c", "d"}, content(t, list))
+			})
+		}
+	}
+}
+
+// A source that writes first, and pushes then, is not half done by a move of the slot.
+func TestAScriptIsNotHalfDoneWhileItsSlotMoves(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	list := newList(t, server.Client(t, func(o *redis.UniversalOptions) { o.MaxRedirects = 1 }), WithCapacity(2))
+	both := NewScript("redis.call('INCR', KEYS[1]) redis.call('SADD', KEYS[2], KEYS[1]) redis.call('DEL', KEYS[2]) return {rpush(1, 2, 3, 4, 5), lpush(6, 7)}")
+	keys := []string{ownKey(list, "n"), ownKey(list, "s")}
+	done, refused := 0, 0
+	run := func(patience time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		return both.Run(ctx, list, keys).Err()
+	}
+	for range 4 {
+		require.NoError(t, run(time.Minute))
+		done++
+	}
+	slot := list.keys().Slot()
+	for range 3 {
+		home, err := server.SlotOwner(t.Context(), slot)
+		require.NoError(t, err)
+		require.NoError(t, server.MoveSlot(t.Context(), slot, (home+1)%3, func(moved int) {
+			err := run(20 * time.Millisecond)
+			if err == nil {
+				done++
+				return
+			}
+			refused++
+			assert.NotErrorIs(t, err, ErrOutcomeUnknown)
+			assert.NotErrorIs(t, err, ErrScript)
+		}))
+		require.NoError(t, run(time.Minute))
+		done++
+		assert.Equal(t, fmt.Sprint(done), list.rdb().Get(t.Context(), keys[0]).Val())
+		assert.Len(t, content(t, list), 7*done)
+		require.NoError(t, list.Check(t.Context()))
+	}
+	assert.Greater(t, refused, 10)
+}
+
+// A slot that is stuck in a move keeps scripts from running, and the error says what to do.
+func TestAScriptWhileASlotIsStuckInAMove(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	list := newList(t, server.Client(t))
+	script := NewScript("redis.call('INCR', KEYS[1]) return rpush('a')")
+	keys := []string{ownKey(list, "n")}
+	require.NoError(t, script.Run(t.Context(), list, keys).Err())
+	interrupted(t, server, list, func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		err := script.Run(ctx, list, keys).Err()
+		assert.ErrorContains(t, err, "the cluster slot of the list is moving")
+		assert.NotErrorIs(t, err, ErrOutcomeUnknown)
+		assert.Equal(t, []string{"a"}, content(t, list))
+	})
+	require.NoError(t, script.Run(t.Context(), list, keys).Err())
+	assert.Equal(t, "2", list.rdb().Get(t.Context(), keys[0]).Val())
+	assert.Equal(t, []string{"a", "a"}, content(t, list))
+}
+
+// What a script on a list cannot have is told before anything is sent.
+func TestKeysOfAScript(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		list := newList(t, rdb)
+		sent := &scripts{}
+		sent.set(func(_ string, send func() error) error { return send() })
+		rdb.AddHook(sent)
+		script := NewScript("return redis.call('SET', KEYS[1], 1)")
+		run := func(key string) error { return script.Run(t.Context(), list, []string{key}).Err() }
+		for _, key := range []string{list.keys().Meta, list.keys().Bell, list.keys().Prefix + "#0123456789ab.1:0", list.keys().Records() + "5c0b1e38-6d4b-4b7e-9f1f-0d8a54a2c111"} {
+			assert.ErrorIs(t, run(key), ErrOwnKey, key)
+		}
+		assert.ErrorIs(t, script.Run(t.Context(), nil, nil).Err(), ErrNilList)
+		assert.ErrorIs(t, script.Run(t.Context(), list, nil, struct{}{}, 1).Err(), ErrValue)
+		if server.Kind() == redistest.Cluster {
+			err := run("elsewhere")
+			assert.ErrorContains(t, err, "CROSSSLOT")
+			assert.ErrorContains(t, err, `key "elsewhere" must have the hash tag of the list, as "{`)
+		}
+		assert.Zero(t, sent.count(""), "nothing was sent")
+		for _, key := range []string{ownKey(list, "x"), list.keys().Prefix + "x", list.Name()} {
+			assert.NoError(t, run(key), key)
+		}
+		require.NoError(t, rdb.Del(t.Context(), list.Name()).Err())
+	})
+}
+
+func TestAScriptOnAListOverManySlots(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		spread := newList(t, rdb, WithParts(8), WithCapacity(2))
+		one := openList(t, rdb, spread.Name())
+		script := NewScript("redis.call('INCR', KEYS[1]) return rpush('x')")
+		keys := []string{ownKey(one, "n")}
+		assert.ErrorIs(t, script.Run(t.Context(), spread, keys).Err(), ErrSpread, "it would make the list in one slot")
+		assert.Empty(t, content(t, spread))
+		_, err := spread.RPush(t.Context(), numbers(0, 5)...)
+		require.NoError(t, err)
+		for _, list := range []*ShardedList{spread, one} {
+			err := script.Run(t.Context(), list, keys).Err()
+			assert.ErrorIs(t, err, ErrSpread)
+			assert.NotErrorIs(t, err, ErrScript)
+		}
+		assert.Equal(t, words(numbers(0, 5)), content(t, spread))
+		assert.Zero(t, rdb.Exists(t.Context(), keys[0]).Val())
+
+		exists := newList(t, rdb, WithCapacity(2))
+		_, err = exists.RPush(t.Context(), "a")
+		require.NoError(t, err)
+		length, err := NewScript("return lpush(1, 2, 3)").Run(t.Context(), openList(t, rdb, exists.Name(), WithParts(8)), nil).Int()
+		require.NoError(t, err, "an existing list keeps its layout")
+		assert.Equal(t, 4, length)
+	})
+}
+
+func TestAScriptBesideAPlainList(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		list := newList(t, rdb, WithPlain(), WithCapacity(2))
+		blind := openList(t, rdb, list.Name(), WithCapacity(2))
+		script := NewScript("redis.call('INCR', KEYS[1]) return {rpush('x'), lpush('y')}")
+		keys := []string{ownKey(list, "n")}
+		require.NoError(t, rdb.RPush(t.Context(), list.Name(), 1, 2, 3).Err())
+		assert.ErrorIs(t, script.Run(t.Context(), blind, keys).Err(), ErrPlainList)
+		assert.Zero(t, rdb.Exists(t.Context(), keys[0]).Val(), "the source has not run")
+		lengths, err := script.Run(t.Context(), list, keys).Int64Slice()
+		require.NoError(t, err)
+		assert.Equal(t, []int64{4, 5}, lengths)
+		require.NoError(t, rdb.RPush(t.Context(), list.Name(), 4).Err()) // a newcomer
+		lengths, err = script.Run(t.Context(), list, keys).Int64Slice()
+		require.NoError(t, err)
+		assert.Equal(t, []int64{7, 8}, lengths)
+		assert.Equal(t, []string{"y", "y", "1", "2", "3", "x", "4", "x"}, content(t, list))
+		assert.Equal(t, "2", rdb.Get(t.Context(), keys[0]).Val())
+
+		// What the source itself pushes to the plain key is a newcomer of the next push.
+		lengths, err = NewScript("redis.call('RPUSH', KEYS[1], 'p') return {rpush('q'), rpush('r')}").
+			Run(t.Context(), list, []string{list.Name()}).Int64Slice()
+		require.NoError(t, err)
+		assert.Equal(t, []int64{10, 11}, lengths)
+		assert.Equal(t, []string{"p", "q", "r"}, content(t, list)[8:])
+	})
+}
+
+func TestAScriptWaitsForReplicas(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t), WithReplicas(1, time.Millisecond))
+		cmd := NewScript("return rpush('a')").Run(t.Context(), list, nil)
+		assert.ErrorIs(t, cmd.Err(), ErrNotReplicated)
+		assert.EqualValues(t, 1, cmd.Val())
+		cmd = NewScript("return false").Run(t.Context(), list, nil)
+		assert.Nil(t, cmd.Val())
+		assert.ErrorIs(t, cmd.Err(), ErrNotReplicated)
+		err := NewScript("return redis.error_reply('NO')").Run(t.Context(), list, nil).Err()
+		assert.ErrorIs(t, err, ErrScript)
+	})
+}
+
+// A script that is given up is not overtaken, at either end, and does not overtake a push that is.
+func TestAScriptKeepsTheOrderOfPushes(t *testing.T) {
+	t.Parallel()
+	type add func(ctx context.Context, list *ShardedList, value string) error
+	pushes := NewScript("return rpush(ARGV[1])")
+	runs := func(ctx context.Context, list *ShardedList, value string) error {
+		return pushes.Run(ctx, list, nil, value).Err()
+	}
+	left := func(ctx context.Context, list *ShardedList, value string) error {
+		return errorOf(list.LPush(ctx, value))
+	}
+	right := func(ctx context.Context, list *ShardedList, value string) error {
+		return errorOf(list.RPush(ctx, value))
+	}
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		for name, pair := range map[string][2]add{
+			"script, script": {runs, runs}, "script, LPush": {runs, left}, "script, RPush": {runs, right},
+			"LPush, script": {left, runs}, "RPush, script": {right, runs},
+		} {
+			rdb, hook := server.Client(t), &scripts{}
+			rdb.AddHook(hook)
+			list := newList(t, rdb)
+			ctx, cancel := context.WithCancel(t.Context())
+			hook.set(func(string, func() error) error {
+				cancel()
+				return io.EOF
+			})
+			require.ErrorIs(t, pair[0](ctx, list, "first"), ErrOutcomeUnknown, name)
+			require.True(t, hook.sent("first"), "the fault has struck")
+			soon, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			err := pair[1](soon, list, "second")
+			stop()
+			assert.Error(t, err, name)
+			assert.False(t, hook.sent("second"), name)
+			hook.set(nil)
+			require.NoError(t, pair[1](t.Context(), list, "second"), name)
+			assert.Equal(t, []string{"second"}, content(t, list), name)
+		}
+	})
+}
+
+// A context that has ended before the call sends nothing, and one that ends while the server does not answer leaves the outcome open.
+func TestACancelledScript(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb, hook := server.Client(t), &scripts{}
+		rdb.AddHook(hook)
+		list := newList(t, rdb)
+		script := NewScript("return rpush('a')")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := script.Run(ctx, list, nil).Err()
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.NotErrorIs(t, err, ErrOutcomeUnknown)
+		assert.Empty(t, content(t, list))
+
+		ctx, cancel = context.WithCancel(t.Context())
+		arrive := make(chan struct{})
+		hook.set(func(words string, send func() error) error {
+			cancel()
+			<-arrive
+			return send()
+		})
+		start := time.Now()
+		err = script.Run(ctx, list, nil).Err()
+		assert.ErrorIs(t, err, ErrOutcomeUnknown)
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.Less(t, time.Since(start), 5*time.Second)
+		hook.set(nil)
+		close(arrive)
+		_, err = list.RPush(t.Context(), "b") // waits until the outcome is known
+		require.NoError(t, err)
+		assert.Equal(t, []string{"a", "b"}, content(t, list))
+	})
+}
+
+// The server is in use by others, each of whose runs counts once.
+func TestScriptsOverABrokenNetwork(t *testing.T) {
+	t.Parallel()
+	server, proxy := redistest.Start(t, redistest.Redis), redistest.NewProxy(t)
+	list := newList(t, server.Client(t), WithCapacity(5))
+	broken := openList(t, server.Client(t, through(proxy)), list.Name(), WithCapacity(5))
+	script := NewScript("local n = redis.call('INCR', KEYS[1]) return {n, rpush(ARGV[1], n)}")
+	counter := ownKey(list, "n")
+	require.NoError(t, script.Run(t.Context(), broken, []string{counter}, 0).Err())
+	proxy.Set(redistest.Faults{CutReply: 0.05, CutRequest: 0.05, CutInReply: 0.05})
+	const runs = 400
+	succeeded := 1
+	for i := range runs {
+		ctx, cancel := context.WithTimeout(t.Context(), *faultPatience)
+		reply, err := script.Run(ctx, broken, []string{counter}, i+1).Int64Slice()
+		cancel()
+		if !assert.NoError(t, err) {
+			break
+		}
+		assert.Equal(t, []int64{int64(i) + 2, 2 * (int64(i) + 2)}, reply)
+		succeeded++
+	}
+	proxy.Set(redistest.Faults{})
+	assert.Greater(t, proxy.Strikes(), int64(runs/20))
+	assert.Equal(t, runs+1, succeeded)
+	for i, value := range content(t, list) {
+		assert.Equal(t, fmt.Sprint((i+1)/2), value)
+	}
+}
+
+// A script on the server's side fails while it is under way: the caller hears of it, and the next run goes on.
+func TestAScriptThatIsKilled(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis, "lua-time-limit 1")
+	list := newList(t, server.Client(t, patient))
+	other := server.Client(t, patient)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- NewScript("while true do pcall(function() while true do end end) end").Run(t.Context(), list, nil).Err()
+	}()
+	require.Eventually(t, func() bool { return other.Do(t.Context(), "script", "kill").Err() == nil }, time.Minute, time.Millisecond)
+	err := <-ended
+	assert.ErrorContains(t, err, "killed")
+	assert.NotErrorIs(t, err, ErrOutcomeUnknown)
+	require.NoError(t, NewScript("return rpush('a')").Run(t.Context(), list, nil).Err())
+	assert.Equal(t, []string{"a"}, content(t, list))
+	assert.False(t, errors.Is(err, ErrScript), "nothing has changed")
+}
