@@ -52,6 +52,11 @@
 // a context is cancelled, the call returns within a round trip, or within half a second if the server does not answer, and no
 // element is lost.
 //
+// # Scripts
+//
+// A Lua script of yours, see [NewScript], can push onto a list in the same atomic step in which it works on other keys. It is applied
+// exactly once as a whole.
+//
 // # Failures
 //
 // While a server loads, fails over, or moves the cluster slot of the list, operations are retried until the deadline of their

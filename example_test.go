@@ -272,3 +272,33 @@ func ExampleWithParts() {
 	// 6 elements in 2 shards over 64 parts
 	// LTrim is refused: true
 }
+
+// An order is accepted once per user, and queued, in one step.
+func ExampleNewScript() {
+	rdb, stop := connect()
+	defer stop()
+	ctx := context.Background()
+	orders, _ := shardedlist.New(rdb, "orders")
+
+	buy := shardedlist.NewScript(`
+		if redis.call('SISMEMBER', KEYS[1], ARGV[1]) == 1 then
+			return redis.error_reply('BOUGHT already')
+		end
+		local length = rpush(ARGV[1])
+		redis.call('SADD', KEYS[1], ARGV[1])
+		return length`)
+	for _, user := range []string{"ann", "bob", "ann"} {
+		length, err := buy.Run(ctx, orders, []string{"{orders}:buyers"}, user).Int()
+		if redis.HasErrorPrefix(err, "BOUGHT") {
+			fmt.Println(user, "has bought one")
+			continue
+		}
+		fmt.Println(user, "is order", length, err)
+	}
+	fmt.Println(orders.LRange(ctx, 0, -1))
+	// Output:
+	// ann is order 1 <nil>
+	// bob is order 2 <nil>
+	// ann has bought one
+	// [ann bob] <nil>
+}

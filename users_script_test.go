@@ -681,6 +681,25 @@ func TestScriptsOverABrokenNetwork(t *testing.T) {
 	}
 }
 
+func TestAScriptThatPushesOneValueTakesTenCalls(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t, redistest.Redis).Client(t).(*redis.Client)
+	list := newList(t, rdb, WithCapacity(1000))
+	_, err := list.RPush(t.Context(), numbers(0, 2500)...)
+	require.NoError(t, err)
+	script := NewScript("return rpush('a')")
+	require.NoError(t, script.Run(t.Context(), list, nil).Err())
+	require.NoError(t, rdb.ConfigResetStat(t.Context()).Err())
+	for range 100 {
+		require.NoError(t, script.Run(t.Context(), list, nil).Err())
+	}
+	each := map[string]int{}
+	for name, calls := range without(commandCalls(t, rdb), "config|resetstat", "info") {
+		each[name] = calls / 100 // a new session, where the garbage collector has taken the old one, calls EXISTS once more
+	}
+	assert.Equal(t, map[string]int{"evalsha": 1, "hget": 2, "llen": 6, "exists": 1, "rpush": 1, "getrange": 1, "set": 1}, each)
+}
+
 // A script on the server's side fails while it is under way: the caller hears of it, and the next run goes on.
 func TestAScriptThatIsKilled(t *testing.T) {
 	t.Parallel()

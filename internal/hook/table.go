@@ -21,7 +21,7 @@ const (
 	noForm   = "read it with LRANGE and push what was read"
 	noSort   = "read it with LRANGE and sort what was read"
 	noOther  = "there is no other database for it: copy it under another name, or read it with LRANGE and push what was read"
-	noScript = "a script sees the keys of the shards only: call the list commands from Go; a transaction of them is atomic"
+	noScript = "a script sees the keys of the shards only: call the list commands from Go, a transaction of which is atomic, or push from a script by NewScript"
 )
 
 // commands are those that the hook takes, by name and subcommand. Where the keys of those without keys here are, serverCommands says, and

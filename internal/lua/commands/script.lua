@@ -10,9 +10,8 @@
 -- Cost  that of the source, O(values) for its pushes, and O(reply).
 --
 -- Safe because whatever may keep a push from being done is found before the source runs: a list that cannot be used, a shard
--- that is missing, a key of a wrong type, a slot that moves. Only OOM comes later. Redis raises it before the first write, so
--- nothing has changed then either: the source has not written, and the record, which is refused as well, does not count it as
--- done.
+-- that is missing, a key of a wrong type, a slot that moves. Only OOM comes later, and what else makes a server refuse writes.
+-- Redis raises it before the first write, so nothing has changed then either: the source has not written.
 --
 -- While the slot moves, the source does not run at all: not even its own keys could be created again once they have gone.
 --
@@ -110,6 +109,12 @@ local function pusher(left)
   end
 end
 
+-- takes_writes tells whether the server takes a command that may grow the data set, as every server does from a script that has
+-- written. It changes nothing.
+local function takes_writes()
+  return type(redis.pcall('RPUSHX', PREFIX .. 'never', '')) == 'number'
+end
+
 -- error_text returns the reply for an error that was raised.
 local function error_text(raised)
   local text = type(raised) == 'table' and raised.err or raised
@@ -155,7 +160,9 @@ if ok then
 end
 failure = error_text(reply)
 result = { redis.error_reply(failure), rawequal(reply, pushed.problem) and 1 or nil }
-if not SEQUENCE or not pcall(save_result, reply_text(result)) then
-  return result[1] -- the server takes no writes, so the source has not written
+if not takes_writes() then
+  return result[1]
+elseif SEQUENCE then
+  save_result(reply_text(result))
 end
 return result
