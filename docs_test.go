@@ -2,6 +2,7 @@ package shardedlist
 
 import (
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -53,4 +54,18 @@ func column(page string, number int) (words []string) {
 		}
 	}
 	return words
+}
+
+// examples/README.md has a row with the command of each example. CI runs the commands.
+func TestExamplesPageIsComplete(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("examples/README.md")
+	require.NoError(t, err)
+	folders, err := filepath.Glob("examples/*/main.go")
+	require.NoError(t, err)
+	var want []string
+	for _, path := range folders {
+		want = append(want, "go run ./"+filepath.Dir(path))
+	}
+	assert.ElementsMatch(t, want, column(string(page), 4))
 }
