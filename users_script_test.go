@@ -248,6 +248,34 @@ func TestAnyReplyIsReplayed(t *testing.T) {
 	}
 }
 
+// A record in meta, as that of a session which has met a slot that moves.
+func TestAScriptWithItsRecordInMeta(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t), WithCapacity(2))
+		runner := script.Runner{Client: list.rdb()}
+		run := func(session, source string) (any, error) {
+			call := script.NewCall(script.LoadAround("script", source), []any{list.keys().Meta, ownKey(list, "n")}, 4)
+			call.Args = append(call.Args, session, 1, time.Minute.Milliseconds(), 2)
+			return runner.Run(t.Context(), call)
+		}
+		for session, source := range map[string]string{
+			"@a": "redis.call('INCR', KEYS[1]) return {rpush('!', '@'), '@!=:', {err = 'NO'}}",
+			"@b": "redis.call('INCR', KEYS[1]) error('@')",
+			"@c": "redis.call('INCR', KEYS[1]) return",
+		} {
+			first, err := run(session, source)
+			require.NoError(t, err)
+			again, err := run(session, source)
+			require.NoError(t, err)
+			assert.Equal(t, first, again, source)
+		}
+		assert.Equal(t, "3", list.rdb().Get(t.Context(), ownKey(list, "n")).Val())
+		assert.Equal(t, []string{"!", "@"}, content(t, list))
+		require.NoError(t, list.Check(t.Context()))
+	})
+}
+
 func FuzzReplies(f *testing.F) {
 	for _, tape := range []string{"", "\x06\x03abc", "\x09\x05\x01\x02\x03\x99\x05\x00\x07!@\x08", "\x09\x02\x08\x09\x01\x00\x00\x00", "\x06\x1f!=@:;s1:\x00\xff"} {
 		f.Add([]byte(tape))
@@ -408,6 +436,85 @@ func TestAScriptWhenMemoryIsFull(t *testing.T) {
 				assert.Equal(t, []string{"a", "b", "c", "d"}, content(t, list))
 			})
 		}
+	}
+}
+
+// Whatever is wrong with the list is found before the source runs.
+func TestASourceDoesNotRunIfAPushWouldFail(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		shard := func(id int64) func(*ShardedList) string {
+			return func(list *ShardedList) string { return list.shard(context.Background(), id) }
+		}
+		both := NewScript("redis.call('INCR', KEYS[1]) lpush('x') return rpush('x')")
+		for name, key := range map[string]func(*ShardedList) string{
+			"meta": func(list *ShardedList) string { return list.keys().Meta },
+			"bell": func(list *ShardedList) string { return list.keys().Bell },
+			"left": shard(-2), "next left": shard(-3), "right": shard(0), "next right": shard(1),
+		} {
+			list, err := New(rdb, uniqueName(t), WithCapacity(2))
+			require.NoError(t, err)
+			if name == "bell" {
+				arm(t, list)
+			} else {
+				require.NoError(t, errorOf(list.LPush(t.Context(), "a", "b", "c", "d")))
+				require.NoError(t, errorOf(list.RPush(t.Context(), "e", "f")))
+				require.Equal(t, []string{"-2", "0"}, []string{list.pointer(t.Context(), firstID), list.pointer(t.Context(), lastID)})
+			}
+			foreign, want := key(list), ErrWrongType
+			require.NoError(t, rdb.Set(t.Context(), foreign, "foreign", 0).Err())
+			for range 2 {
+				err := both.Run(t.Context(), list, []string{ownKey(list, "n")}).Err()
+				require.ErrorIs(t, err, want, name)
+				assert.NotErrorIs(t, err, ErrScript, name)
+				if strings.HasPrefix(name, "next") || name == "bell" || name == "meta" {
+					break
+				}
+				require.NoError(t, rdb.Del(t.Context(), foreign).Err())
+				want = ErrBroken
+			}
+			assert.Zero(t, rdb.Exists(t.Context(), ownKey(list, "n")).Val(), name)
+		}
+	})
+}
+
+// What else a push does: it creates a list of the server's capacity, decides the end that newcomers join, splits a long shard, and goes
+// on with an interrupted Del.
+func TestAScriptDoesAllThatAPushDoes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis, "list-max-listpack-size 100")
+	rdb, push := server.Client(t, patient), NewScript("return lpush(unpack(ARGV))")
+	list := newList(t, rdb)
+	require.NoError(t, push.Run(t.Context(), list, nil, "a").Err())
+	info, err := list.Info(t.Context())
+	require.NoError(t, err)
+	assert.EqualValues(t, 100, info.Capacity)
+
+	plain := newList(t, rdb, WithPlain(), WithCapacity(64))
+	require.NoError(t, push.Run(t.Context(), plain, nil, "a").Err())
+	assert.True(t, plain.newcomersJoinLeft(t.Context()))
+
+	long := newList(t, rdb, WithPlain(), WithCapacity(64))
+	require.NoError(t, rdb.RPush(t.Context(), long.Name(), numbers(0, 5000)...).Err())
+	require.NoError(t, errorOf(long.RPush(t.Context(), "makes a second shard")))
+	require.Equal(t, redis.Nil, NewScript("for i = 1, 2000 do lpush(i) end").Run(t.Context(), long, nil).Err())
+	info, err = long.Info(t.Context())
+	require.NoError(t, err)
+	assert.Less(t, info.Unsplit, int64(1000))
+
+	require.NoError(t, errorOf(list.RPush(t.Context(), numbers(0, 1000)...)))
+	_, err = bare(list.slot().Delete()).Run(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, errorOf(list.RPush(t.Context(), numbers(0, 5000)...)))
+	_, err = bare(list.slot().Delete()).Run(t.Context())
+	require.NoError(t, err)
+	for unswept := int64(1); unswept > 0; {
+		require.NoError(t, push.Run(t.Context(), list, nil, "a").Err())
+		info, err = list.Info(t.Context())
+		require.NoError(t, err)
+		require.True(t, unswept == 1 || info.Unswept < unswept, "it goes on")
+		unswept = info.Unswept
 	}
 }
 

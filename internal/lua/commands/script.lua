@@ -74,7 +74,6 @@ local function push(left, values)
     end
   end
   use_resp2()
-  pushed.list = nil
   local list = must(open('growing', false, pushed_at(left)))
   local head, tail, length = must(measure(list))
   local size = left and head or tail
