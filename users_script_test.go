@@ -392,6 +392,9 @@ func TestASourceThatSpeaksRESP3(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, []any{int64(1), int64(4 * (i + 1)), "none"}, got)
 			}
+			kind := NewScript(`redis.call('HSET', KEYS[1], 'a', 1) redis.setresp(3) rpush(1) return type(redis.call('HGETALL', KEYS[1]).map)`)
+			assert.Equal(t, "nil", kind.Run(t.Context(), list, []string{ownKey(list, "k")}).Val(), "an array, as in RESP2")
+			assert.EqualValues(t, 1, NewScript("redis.setresp(3) return true").Run(t.Context(), list, nil).Val())
 		})
 	}
 }
@@ -431,6 +434,14 @@ func TestAScriptWhenMemoryIsFull(t *testing.T) {
 				length, err := run("local ok = pcall(rpush, 1, 2, 3, 4) redis.call('DEL', KEYS[2]) return rpush('d')").Int()
 				require.NoError(t, err)
 				assert.Equal(t, 4, length)
+				// Newcomers are taken in by what OOM allows, but not on behalf of a push.
+				mixed := openList(t, rdb, uniqueName(t), append(options, WithCapacity(2), WithPlain())...)
+				full(false)
+				require.NoError(t, errorOf(mixed.RPush(t.Context(), "a")))
+				require.NoError(t, rdb.RPush(t.Context(), mixed.Name(), "newcomer").Err())
+				full(true)
+				assert.ErrorContains(t, NewScript("return rpush('x')").Run(t.Context(), mixed, nil).Err(), "OOM")
+				assert.EqualValues(t, 1, rdb.LLen(t.Context(), mixed.Name()).Val())
 				full(false)
 				require.NoError(t, list.Check(t.Context()))
 				assert.Equal(t, []string{"a", "b", "c", "d"}, content(t, list))
@@ -577,6 +588,28 @@ func TestAScriptWhileASlotIsStuckInAMove(t *testing.T) {
 	require.NoError(t, script.Run(t.Context(), list, keys).Err())
 	assert.Equal(t, "2", list.rdb().Get(t.Context(), keys[0]).Val())
 	assert.Equal(t, []string{"a", "a"}, content(t, list))
+}
+
+// The same on a list that is a plain one, all of whose keys are on this node: a key of the source that goes could not come back.
+func TestASourceDoesNotRunWhileASlotIsStuckInAMove(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	list := newList(t, server.Client(t))
+	require.NoError(t, errorOf(list.RPush(t.Context(), "a")))
+	require.NoError(t, list.Restore(t.Context(), nil))
+	script := NewScript("redis.call('INCR', KEYS[1]) redis.call('DEL', KEYS[2]) redis.call('SADD', KEYS[2], 'x') return rpush('a')")
+	keys := []string{ownKey(list, "n"), ownKey(list, "s")}
+	require.NoError(t, script.Run(t.Context(), list, keys).Err())
+	interrupted(t, server, list, func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		err := script.Run(ctx, list, keys).Err()
+		assert.Error(t, err)
+		assert.NotErrorIs(t, err, ErrScript)
+	})
+	require.NoError(t, script.Run(t.Context(), list, keys).Err())
+	assert.Equal(t, "2", list.rdb().Get(t.Context(), keys[0]).Val())
+	assert.Equal(t, []string{"a", "a", "a"}, content(t, list))
 }
 
 // What a script on a list cannot have is told before anything is sent.

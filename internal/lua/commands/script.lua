@@ -33,9 +33,14 @@ local function use_resp2()
   end
 end
 
+-- open_list is open for what pushes.
+local function open_list(says)
+  return open('growing', false, says)
+end
+
 -- find_problem returns the error to reply with if a push could not be done.
 local function find_problem()
-  local list, problem = open('growing')
+  local list, problem = open_list()
   if not list then
     return problem
   end
@@ -74,7 +79,7 @@ local function push(left, values)
     end
   end
   use_resp2()
-  local list = must(open('growing', false, pushed_at(left)))
+  local list = must(open_list(pushed_at(left)))
   local head, tail, length = must(measure(list))
   local size = left and head or tail
   local room, plan = must(plan_put(list, left, size, #values, CAP))
