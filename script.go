@@ -43,6 +43,7 @@ type Script struct {
 //   - It accesses the list by lpush and rpush only. To redis.call, the keys of the list are keys like others: leave them alone.
 //   - It has the four names above and those of Redis. It cannot create others that are global, as in Redis.
 //   - After a push, redis.call replies as in RESP2, as it does by default.
+//   - It returns no errors within an array: go-redis takes some, such as OOM, for the reply to the whole script.
 //   - It does not call redis.set_repl.
 func NewScript(source string) *Script {
 	return &Script{script.LoadAround("script", source)}

@@ -64,11 +64,12 @@ func resultOfScript(reply any) (any, error) {
 	if len(parts) == 0 {
 		return nil, errors.New("the reply is not that of a script")
 	}
-	err, failed := parts[0].(error)
-	if !failed {
+	if len(parts) == 1 {
 		return parts[0], nil
 	}
-	if ofList := layout.ErrorOf(err); len(parts) > 1 && ofList != nil {
+	text, _ := parts[0].(string)
+	var err error = rediserr.Error(text)
+	if ofList := layout.ErrorOf(err); parts[1] == "push" && ofList != nil {
 		err = fmt.Errorf("%w: %w", ofList, err)
 	}
 	return nil, fmt.Errorf("%w: %w", layout.ErrScript, err)

@@ -5,8 +5,8 @@
 -- KEYS  1 meta, 2… the keys of the source. KEYS.source is the source, a function, see Around in lua.go
 -- ARGV  1 to 3 see shared/operation.lua, 4 the capacity if a push creates the list, or '' if it must not, 5… the arguments
 --       of the source
--- Reply an array: the reply of the source, which may be an error, and 1 if it is the error of a push. An error instead of the
---       array changes nothing
+-- Reply an array: the reply of the source; or the text of an error with which it has ended, and 'push' if that is the error of
+--       a push, else 'source'. An error instead of the array changes nothing
 -- Cost  that of the source, O(values) for its pushes, and O(reply).
 --
 -- Safe because whatever may keep a push from being done is found before the source runs: a list that cannot be used, a shard
@@ -145,10 +145,12 @@ end
 local ok, reply = pcall(SOURCE, keys, args, pusher(true), pusher(false))
 use_resp2()
 
-if reply == nil then
-  reply = false
-end
 local result, text = { reply }, nil
+if reply == nil then
+  result = { false }
+elseif ok and type(reply) == 'table' and type(reply.err) == 'string' then
+  result = { reply.err, 'source' } -- not as an error: go-redis would take some for those of the script
+end
 if ok and SEQUENCE then
   ok, text = pcall(reply_text, result)
   reply = text -- the error, if there is one
@@ -163,9 +165,9 @@ if ok then
   return result
 end
 failure = error_text(reply)
-result = { redis.error_reply(failure), rawequal(reply, pushed.problem) and 1 or nil }
+result = { failure, rawequal(reply, pushed.problem) and 'push' or 'source' }
 if not takes_writes() then
-  return result[1]
+  return redis.error_reply(failure)
 elseif SEQUENCE then
   save_result(reply_text(result))
 end
