@@ -27,7 +27,7 @@ var (
 	// ErrShutdown is the cause of a handler's context that has ended because Run has to return. The job goes back to the queue if the
 	// handler fails then, and the attempt does not count.
 	ErrShutdown = errors.New("queue: the consumer shuts down")
-	// ErrUnfinished is returned by Run if handlers did not return in time when it had to. Their jobs have gone back to the queue, or
-	// will when their leases end.
-	ErrUnfinished = errors.New("handlers did not return within the grace")
+	// ErrUnfinished is returned by Run if handlers did not return in time when it had to, or the end of their jobs could not be recorded.
+	// These jobs come back when their leases end.
+	ErrUnfinished = errors.New("handlers did not return, or could not be settled, within the grace")
 )

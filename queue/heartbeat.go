@@ -12,12 +12,28 @@ var extendScript = script.Load("queue_extend")
 // beatsPerLease is how often a lease is extended before it would end.
 const beatsPerLease = 3
 
-// beat extends the leases of a run until that is over. After a failure it tries again sooner.
+// beat extends the leases of a run until that is over. After a failure it tries again sooner, and while a connection does not answer,
+// it uses another one.
 func (r *run) beat() {
-	for pause := r.lease / beatsPerLease; script.Sleep(r.settles, pause) == nil; {
+	extended := make(chan error)
+	pause := r.lease / beatsPerLease
+	for script.Sleep(r.settles, pause) == nil {
+		go func() {
+			select {
+			case extended <- r.extend():
+			case <-r.settles.Done():
+			}
+		}()
 		pause = r.lease / beatsPerLease
-		if r.extend() != nil {
-			pause /= 10
+		select {
+		case err := <-extended:
+			if err != nil && r.settles.Err() == nil {
+				r.report("extend leases", err)
+				pause /= 10
+			}
+		case <-time.After(r.lease / beatsPerLease):
+			pause = 0
+		case <-r.settles.Done():
 		}
 	}
 }
@@ -26,7 +42,7 @@ func (r *run) beat() {
 func (r *run) extend() error {
 	var leases []*lease
 	r.each(func(l *lease) {
-		if l.ctx.Err() == nil {
+		if l.ctx.Err() == nil || context.Cause(l.ctx) == ErrShutdown {
 			leases = append(leases, l)
 		}
 	})
@@ -35,9 +51,9 @@ func (r *run) extend() error {
 		leases = leases[len(part):]
 		args := []any{r.lease.Milliseconds()}
 		for _, l := range part {
-			args = append(args, l.job.member())
+			args = append(args, l.member)
 		}
-		ctx, cancel := context.WithTimeout(r.settles, r.lease/beatsPerLease)
+		ctx, cancel := context.WithTimeout(r.settles, r.lease)
 		sent := time.Now()
 		reply, err := r.one.Sessions().Read(extendScript, []any{r.keys.times}, args...).Run(ctx)
 		cancel()

@@ -75,12 +75,6 @@ func (j *Job) envelope() string {
 	return string(append(e, j.Payload...))
 }
 
-// member returns what names the job and its attempt in the sorted set of times.
-func (j *Job) member() string {
-	id := uuid.MustParse(j.ID)
-	return string(binary.BigEndian.AppendUint16(id[:], uint16(j.Attempt)))
-}
-
 // Parse reads an envelope: an element of the lists that [Queue.List] and [Queue.Dead] return. It returns ErrEnvelope for an element that
 // no queue has written.
 func Parse(element string) (*Job, error) {

@@ -2,12 +2,14 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,11 +25,22 @@ type begins struct {
 }
 
 func (b *begins) add(job *Job) error {
-	score, err := b.q.one.Client().ZScore(context.Background(), b.q.keys.times, job.member()).Result()
+	end, err := leaseEnd(b.q, job)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.times = append(b.times, int64(-score)-b.q.lease.Milliseconds())
+	b.times = append(b.times, end-b.q.lease.Milliseconds())
 	return err
+}
+
+// leaseEnd returns the end of a job's lease, as a Unix time in milliseconds.
+func leaseEnd(q *Queue, job *Job) (int64, error) {
+	leases, err := q.one.Client().ZRangeByScoreWithScores(context.Background(), q.keys.times, &redis.ZRangeBy{Min: "-inf", Max: "(0"}).Result()
+	for _, z := range leases {
+		if id := uuid.MustParse(job.ID); z.Member.(string)[:16] == string(id[:]) {
+			return int64(-z.Score), err
+		}
+	}
+	return 0, errors.Join(err, errors.New("the job is not leased"))
 }
 
 // most returns the most jobs that were taken within so many milliseconds.

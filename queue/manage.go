@@ -72,32 +72,22 @@ func (q *Queue) Resume(ctx context.Context) error {
 // any other: one that waits in the list can only be found by looking at all of them. Its unique key is free again.
 // O(log(jobs leased and delayed)).
 func (q *Queue) Cancel(ctx context.Context, id string) error {
-	return q.wrap("cancel", q.cancel(ctx, id))
-}
-
-func (q *Queue) cancel(ctx context.Context, id string) error {
 	parsed, err := uuid.Parse(id)
 	if err != nil {
-		return fmt.Errorf("%w: %q", ErrID, id)
+		return q.wrap("cancel", fmt.Errorf("%w: %q", ErrID, id))
 	}
-	envelope, err := q.one.Client().HGet(ctx, q.keys.jobs, string(parsed[:])).Result()
-	if err == redis.Nil {
-		return ErrNotFound
-	}
-	if err != nil {
-		return err
-	}
-	job, err := Parse(envelope)
-	if err != nil {
-		return err
-	}
-	op := q.operation(cancelScript, 2)
-	op.Append(job.member(), job.unique)
+	op := q.operation(cancelScript, 1)
+	op.Append(string(parsed[:]))
 	removed, err := op.Run(ctx)
-	if script.IsDone(err) && removed != int64(1) {
-		return ErrRunning
+	if script.IsDone(err) {
+		switch removed {
+		case int64(0):
+			err = ErrNotFound
+		case int64(-1):
+			err = ErrRunning
+		}
 	}
-	return err
+	return q.wrap("cancel", err)
 }
 
 // Retry takes a job out of the list of the dead, and lets the queue try it from the start, before all jobs that wait. It returns

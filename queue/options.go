@@ -40,6 +40,7 @@ type settings struct {
 	backoff     func(attempt int) time.Duration
 	grace       time.Duration
 	popRight    bool
+	onError     func(err error)
 	listOptions []shardedlist.Option
 }
 
@@ -145,6 +146,16 @@ func Grace(d time.Duration) Option {
 func PopRight() Option {
 	return func(s *settings) error {
 		s.popRight = true
+		return nil
+	}
+}
+
+// OnError sets a function that gets the errors of [Queue.Run] that nothing returns: of a server that does not answer, or refuses what
+// Run will try again; of a job whose end could not be recorded, and which will be done again when its lease ends. It is called by
+// several goroutines, and must not block. Failures of handlers are not among them.
+func OnError(do func(err error)) Option {
+	return func(s *settings) error {
+		s.onError = do
 		return nil
 	}
 }

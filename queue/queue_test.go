@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -93,9 +94,8 @@ func check(t *testing.T, q *Queue) places {
 		member := z.Member.(string)
 		envelope, found := jobs[member[:16]]
 		require.True(t, found, "%x has no envelope", member)
-		job, err := Parse(envelope)
-		require.NoError(t, err)
-		assert.Equal(t, member, job.member())
+		assert.Equal(t, envelope[idAt:attemptAt], member[:16])
+		assert.Equal(t, z.Score > 0, member[16:] == strings.Repeat("\x00", leaseSize))
 		if z.Score < 0 {
 			add(&p.leased, "leased", envelope)
 		} else {
@@ -309,7 +309,7 @@ func TestAFailedJobIsTriedAgainAndThenDead(t *testing.T) {
 		assert.Equal(t, []int{1, 2}, delays)
 		assert.Equal(t, []int{1, 2, 3, 1, 1}, []int{seen[0].Attempt, seen[1].Attempt, seen[2].Attempt, seen[3].Attempt, seen[4].Attempt})
 		assert.Equal(t, "the first time", seen[1].LastError)
-		assert.Equal(t, "panic: the second time", seen[2].LastError)
+		assert.Contains(t, seen[2].LastError, "panic: the second time\n")
 		assert.Empty(t, seen[3].LastError)
 		stats, err := q.Stats(ctx)
 		require.NoError(t, err)

@@ -22,11 +22,13 @@ type Handler func(ctx context.Context, job *Job) error
 // lastMoment is how long Run waits for handlers once their contexts have ended.
 const lastMoment = time.Second
 
-// Run takes jobs and calls the handler for each, up to so many at once, until ctx ends. Then it takes no more, waits for the handlers
-// that run, for the time that [Grace] sets, ends their contexts, and returns to the queue what they have not done.
+// Run takes jobs and calls the handler for each, up to so many at once, until ctx ends. Then it takes no more, and waits for the handlers
+// that run, for the time that [Grace] sets. Then it ends their contexts, and what fails within a second goes back to the queue, without
+// counting the attempt. The job of a handler that still runs comes back when its lease ends.
 //
-// Run returns nil if all handlers have returned, ErrUnfinished if not, and the error of the server if that refuses for good to give it
-// jobs, as for a list of another type. It bears with a server that fails over, or does not answer.
+// Run returns nil if all handlers have returned and their jobs are settled, ErrUnfinished if not, and the error of the server if that
+// refuses for good to give it jobs, as for a list of another type. It bears with a server that fails over, or does not answer: see
+// [OnError].
 //
 // All jobs of one Run share a heartbeat and a connection on which it waits. It does not poll: a push, a job that ends, [Queue.Resume],
 // or the time at which a job is due wakes it.
@@ -45,8 +47,13 @@ func (q *Queue) Run(ctx context.Context, workers int, handler Handler) error {
 
 	taken := make(chan error, 1)
 	go func() {
-		s := &source{Queue: q, name: uuid.NewString()[:8]}
-		taker := blocking.Taker{Source: s, Sessions: q.one.Sessions(), Want: r.want, Deliver: r.begin}
+		taker := blocking.Taker{
+			Source: &source{Queue: q, name: uuid.NewString()[:8]}, Sessions: q.one.Sessions(), Want: r.want, Deliver: r.begin,
+			Failed: func(err error) (final bool) {
+				q.report("take jobs", err)
+				return isFinal(err)
+			},
+		}
 		taken <- taker.Run(ctx)
 		close(taken)
 	}()
@@ -76,12 +83,11 @@ type run struct {
 
 // lease is a job that this process has leased.
 type lease struct {
-	job  *Job
+	claim
+	job  *Job // as the handler gets it, who may change it
 	ctx  context.Context
 	end  context.CancelCauseFunc
 	lost *time.Timer // ends ctx when the lease ends
-
-	settling bool // what becomes of the job has been decided; guarded by run.mu
 }
 
 // stop makes the run take no more jobs.
@@ -103,43 +109,46 @@ func (r *run) want() (count int, ok bool) {
 }
 
 // begin calls handlers for jobs that were taken.
-func (r *run) begin(envelopes []string) {
-	for _, envelope := range envelopes {
-		job, err := Parse(envelope)
+func (r *run) begin(elements []string) {
+	for _, element := range elements {
+		job, c, err := leased(element)
 		if err != nil {
-			continue // the script has written it
+			r.report("take jobs", err) // the script has written another envelope
+			continue
 		}
-		l := &lease{job: job}
+		l := &lease{claim: c, job: job}
 		l.ctx, l.end = context.WithCancelCause(context.WithoutCancel(r.ctx))
 		l.lost = time.AfterFunc(r.lease, func() { l.end(ErrLeaseLost) })
 		r.mu.Lock()
-		r.leases[job.member()] = l
+		r.leases[l.member] = l
 		r.free--
 		late := r.stopped
 		r.mu.Unlock()
-		if late {
-			go r.settled(l, verdict{})
-			continue
-		}
-		go r.work(l)
+		go r.work(l, late)
 	}
 }
 
-// work does one job.
-func (r *run) work(l *lease) {
-	err := errGoexit
+// work does one job, or gives it back if it comes too late.
+func (r *run) work(l *lease, late bool) {
+	attempt, err := l.job.Attempt, errGoexit
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
+			err = panicked(p)
 		}
-		r.settled(l, r.verdictOn(l.ctx, l.job, err))
-		r.release()
+		v := r.verdictOn(l.ctx, attempt, err)
+		if late {
+			v = verdict{}
+		}
+		r.settleUntilDone(r.settles, l.claim, v)
+		r.release(l)
 	}()
-	if l.job.Attempt > r.attempts {
+	switch {
+	case late:
+	case attempt > r.attempts:
 		err = errExhausted
-		return
+	default:
+		err = r.handler(l.ctx, l.job)
 	}
-	err = r.handler(l.ctx, l.job)
 }
 
 var (
@@ -148,35 +157,18 @@ var (
 )
 
 // release lets another handler be called.
-func (r *run) release() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.free++
-	r.changed.Broadcast()
-}
-
-// settled ends the lease of a job, unless that has been done.
-func (r *run) settled(l *lease, v verdict) {
-	r.mu.Lock()
-	first := !l.settling
-	l.settling = true
-	r.mu.Unlock()
-	if !first {
-		return
-	}
-	_ = r.settleUntilDone(r.settles, l.job, v) // or else the lease ends
+func (r *run) release(l *lease) {
 	l.lost.Stop()
 	l.end(nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.leases, l.job.member())
+	delete(r.leases, l.member)
+	r.free++
 	r.changed.Broadcast()
 }
 
-// finish waits for the taker and for the handlers, and returns to the queue what they have not done.
+// finish waits for the taker and for the handlers.
 func (r *run) finish(taken <-chan error) error {
-	grace := time.NewTimer(r.grace)
-	defer grace.Stop()
 	over := make(chan struct{})
 	go func() {
 		<-taken
@@ -187,21 +179,15 @@ func (r *run) finish(taken <-chan error) error {
 		}
 		close(over)
 	}()
-	for _, last := range []func(l *lease){
-		func(l *lease) { l.end(ErrShutdown) },
-		func(l *lease) { go r.settled(l, verdict{}) },
-	} {
+	for _, patience := range []time.Duration{r.grace, lastMoment} {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
 		select {
 		case <-over:
 			return nil
-		case <-grace.C:
+		case <-timer.C:
 		}
-		r.each(last)
-		grace.Reset(lastMoment)
-	}
-	select {
-	case <-over:
-	case <-grace.C:
+		r.each(func(l *lease) { l.end(ErrShutdown) })
 	}
 	return ErrUnfinished
 }

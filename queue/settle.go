@@ -3,12 +3,15 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist/internal/batch"
+	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
 )
@@ -26,23 +29,23 @@ type verdict struct {
 	reason     string        // why it failed
 }
 
-// settle ends the lease of a job. It returns ErrLeaseLost if the lease had ended before.
-func (q *Queue) settle(ctx context.Context, job *Job, v verdict) error {
-	after := *job
-	after.LastError = v.reason
+// claim names a lease on the server.
+type claim struct {
+	member string // in the sorted set of times
+	unique string // of the job
+}
+
+// settle ends a lease. It returns ErrLeaseLost if the lease had ended before.
+func (q *Queue) settle(ctx context.Context, c claim, v verdict) error {
 	if v.dead {
-		return q.bury(ctx, job, &after)
+		return q.bury(ctx, c, v.reason)
 	}
 	r := batch.NewRequest()
 	r.Count = 1
 	if v.done {
-		r.Values = []any{job.member(), "", job.unique}
+		r.Values = []any{c.member, "", c.unique, ""}
 	} else {
-		if !v.counts {
-			after.Attempt, after.LastError = max(0, job.Attempt-1), job.LastError
-		}
-		r.Values = []any{job.member(), v.delay.Milliseconds(), after.envelope()}
-		r.Bytes = len(job.Payload)
+		r.Values = []any{c.member, v.delay.Milliseconds(), v.reason, map[bool]string{true: "1"}[v.counts]}
 	}
 	if err := q.settlers.Do(ctx, r); !script.IsDone(err) {
 		return err
@@ -57,7 +60,7 @@ func (q *Queue) settle(ctx context.Context, job *Job, v verdict) error {
 
 // joinSettles makes one operation of what several handlers have come to.
 func (q *Queue) joinSettles(requests []*batch.Request) session.Operation {
-	op := q.operation(settleScript, 3*len(requests))
+	op := q.operation(settleScript, 4*len(requests))
 	for _, r := range requests {
 		op.Append(r.Values...)
 	}
@@ -71,13 +74,13 @@ func shareSettles(requests []*batch.Request, reply any) (surplus []string) {
 	return nil
 }
 
-func (q *Queue) bury(ctx context.Context, job, after *Job) error {
+func (q *Queue) bury(ctx context.Context, c claim, reason string) error {
 	capacity, err := q.grave.Capacity(ctx)
 	if err != nil {
 		return err
 	}
-	op := q.onBoth(buryScript, 4)
-	op.Append(capacity, job.member(), job.unique, after.envelope())
+	op := q.onBoth(buryScript, 3)
+	op.Append(capacity, c.member, reason)
 	held, err := op.Run(ctx)
 	if script.IsDone(err) && held != int64(1) {
 		return ErrLeaseLost
@@ -85,31 +88,65 @@ func (q *Queue) bury(ctx context.Context, job, after *Job) error {
 	return err
 }
 
-// settleUntilDone repeats settle while the server does not answer, until the context or the lease ends.
-func (q *Queue) settleUntilDone(ctx context.Context, job *Job, v verdict) error {
+// settleUntilDone repeats settle while the server does not answer, or cannot do it, until ctx ends. If the server refuses for good, it
+// gives up, and the lease runs out.
+func (q *Queue) settleUntilDone(ctx context.Context, c claim, v verdict) {
 	for attempt := 0; ; attempt++ {
-		err := q.settle(ctx, job, v)
-		if script.IsDone(err) || errors.Is(err, ErrLeaseLost) || errors.Is(err, redis.ErrClosed) {
-			return err
+		err := q.settle(ctx, c, v)
+		if script.IsDone(err) || errors.Is(err, ErrLeaseLost) {
+			return
 		}
-		if script.Sleep(ctx, min(time.Second, time.Millisecond<<min(attempt, 10))) != nil {
-			return err
+		q.report("settle", err)
+		if isFinal(err) || script.Sleep(ctx, min(time.Second, time.Millisecond<<min(attempt, 10))) != nil {
+			return
 		}
 	}
 }
 
-// verdictOn returns what becomes of a job that a handler has returned from.
-func (q *Queue) verdictOn(ctx context.Context, job *Job, err error) verdict {
-	switch {
-	case err == nil:
+// report tells the user of an error that nothing else returns.
+func (q *Queue) report(operation string, err error) {
+	if q.onError != nil && err != nil {
+		q.onError(q.wrap(operation, err))
+	}
+}
+
+// isFinal reports whether an operation has failed for a reason that does not pass by itself.
+func isFinal(err error) bool {
+	if errors.Is(err, redis.ErrClosed) || script.IsForbidden(err) || script.RefusesScripts(err) || layout.ErrorOf(err) != nil {
+		return true
+	}
+	for _, code := range []string{"NOAUTH ", "WRONGPASS ", "CROSSSLOT ", "BROKENQUEUE "} {
+		if redis.HasErrorPrefix(err, code) {
+			return true
+		}
+	}
+	return false
+}
+
+// verdictOn returns what becomes of a job that a handler has returned from. Neither the error nor the backoff need be well made: if one
+// of their functions panics, that is why the job failed.
+func (q *Queue) verdictOn(ctx context.Context, attempt int, err error) (v verdict) {
+	if err == nil {
 		return verdict{done: true}
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			v = verdict{dead: attempt >= q.attempts, delay: exponential(attempt), counts: true, reason: text(panicked(p))}
+		}
+	}()
+	switch {
+	case errors.Is(err, ErrDead):
+		return verdict{dead: true, reason: text(err)}
 	case errors.Is(context.Cause(ctx), ErrShutdown):
-		return verdict{}
-	case errors.Is(err, ErrDead) || job.Attempt >= q.attempts:
+		return verdict{reason: text(err)}
+	case attempt >= q.attempts:
 		return verdict{dead: true, reason: text(err)}
 	}
-	return verdict{delay: min(max(0, q.backoff(job.Attempt)), longest), counts: true, reason: text(err)}
+	return verdict{delay: min(max(0, q.backoff(attempt)), longest), counts: true, reason: text(err)}
 }
+
+// panicked returns the error of a panic, with the place where it happened.
+func panicked(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()) }
 
 // text returns the text of an error, valid and not too long for an envelope.
 func text(err error) string {

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,14 +19,20 @@ const (
 	// newcomersSlice is how long a BLPOP lasts at most after newcomers were seen in the last newcomersFor: see internal/oneslot.
 	newcomersSlice = 250 * time.Millisecond
 	newcomersFor   = time.Minute
+	// soon is a time that is too short to wait for anything else meanwhile.
+	soon = 20 * time.Millisecond
+	// longestWait limits in milliseconds what the server says of when to look again.
+	longestWait = int64(time.Hour / time.Millisecond)
+	// leaseSize is the size of what is behind the id in a member.
+	leaseSize = 6
 )
 
 // source is where one Run takes its jobs from. Elements are their envelopes.
 type source struct {
 	*Queue
-	name         string       // of this Run, on the server
-	look         atomic.Int64 // when to look again, as a Unix time in nanoseconds; 0 if not before the bell
-	sawNewcomers atomic.Int64
+	name         string    // of this Run, on the server
+	look         time.Time // when that is; zero if not before the bell
+	sawNewcomers time.Time
 }
 
 var _ blocking.Source = (*source)(nil)
@@ -45,37 +50,64 @@ func (s *source) Pop(count int, wait blocking.Wait, release string) session.Oper
 	return op
 }
 
-// Read reads the reply of an operation that takes jobs.
-func (s *source) Read(reply any) (envelopes []string, exhausted bool) {
+// Read reads the reply of an operation that takes jobs. An element is the end of a member, and the envelope.
+func (s *source) Read(reply any) (elements []string, exhausted bool) {
 	words := reply.([]any)
 	now := time.Now()
-	s.look.Store(0)
+	s.look = time.Time{}
 	if wait := words[0].(int64); wait >= 0 {
-		s.look.Store(now.Add(time.Duration(wait) * time.Millisecond).UnixNano())
+		s.look = now.Add(time.Duration(min(wait, longestWait)) * time.Millisecond)
 	}
 	if words[1] == int64(1) {
-		s.sawNewcomers.Store(now.UnixNano())
+		s.sawNewcomers = now
 	}
-	for _, envelope := range words[2:] {
-		envelopes = append(envelopes, envelope.(string))
+	return taken(words), words[1] != int64(2)
+}
+
+// taken returns the elements of a reply.
+func taken(words []any) (elements []string) {
+	lease := words[2].(string)
+	for _, envelope := range words[3:] {
+		elements = append(elements, lease+envelope.(string))
 	}
-	return envelopes, words[1] != int64(2)
+	return elements
+}
+
+// leased returns the job of an element, and the claim on its lease.
+func leased(element string) (job *Job, c claim, err error) {
+	lease, envelope := element[:leaseSize], element[leaseSize:]
+	if job, err = Parse(envelope); err != nil {
+		return nil, claim{}, err
+	}
+	return job, claim{member: envelope[idAt:attemptAt] + lease, unique: job.unique}, nil
 }
 
 // Reclaim gives back jobs that were taken when nobody waited for the reply any more.
 func (s *source) Reclaim(reply any) {
-	envelopes, _ := s.Read(reply)
 	ctx, cancel := context.WithTimeout(context.Background(), s.lease)
 	defer cancel()
-	for _, envelope := range envelopes {
-		if job, err := Parse(envelope); err == nil {
-			_ = s.settleUntilDone(ctx, job, verdict{}) // or else its lease ends
+	for _, element := range taken(reply.([]any)) {
+		if _, c, err := leased(element); err == nil {
+			s.settleUntilDone(ctx, c, verdict{}) // or else its lease ends
 		}
 	}
 }
 
+// Block takes jobs after a BLPOP on the bell. If it is time to look soon, it sleeps instead. If it is later, a timer wakes the BLPOP:
+// an idle server ends one that times out only ten times a second.
 func (s *source) Block(n *session.Session, take session.Operation, release string, slice time.Duration) (session.Outcome, error) {
-	return blocking.Block(n, take, slice, s.one.Keys().Bell, release)
+	left := time.Until(s.look)
+	switch {
+	case s.look.IsZero() || left > slice:
+		return blocking.Block(n, take, slice, s.one.Keys().Bell, release)
+	case left <= soon:
+		time.Sleep(left)
+		return n.Do(context.Background(), time.Now().Add(time.Second), take), nil
+	}
+	alarm := s.ReleaseKey()
+	timer := time.AfterFunc(left, func() { s.Release(alarm) })
+	defer timer.Stop()
+	return blocking.Block(n, take, slice+soon, s.one.Keys().Bell, alarm, release)
 }
 
 func (s *source) Find(context.Context) (bool, error) { return false, nil }
@@ -85,12 +117,8 @@ func (s *source) Release(key string)                 { blocking.Release(s.one.Se
 // Slice returns how long a BLPOP may last: until it is time to look again.
 func (s *source) Slice(time.Time) time.Duration {
 	longest := s.one.MaxSlice
-	if time.Since(time.Unix(0, s.sawNewcomers.Load())) < newcomersFor {
+	if time.Since(s.sawNewcomers) < newcomersFor {
 		longest = min(longest, newcomersSlice)
 	}
-	var until time.Time
-	if look := s.look.Load(); look > 0 {
-		until = time.Unix(0, look)
-	}
-	return blocking.Slice(s.one.Sessions().Runner, longest, until)
+	return blocking.Slice(s.one.Sessions().Runner, longest, s.look)
 }

@@ -2,12 +2,10 @@ package blocking
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
 )
 
@@ -20,9 +18,11 @@ type Taker struct {
 	Want func() (count int, ok bool)
 	// Deliver gets the elements that were taken.
 	Deliver func(elements []string)
+	// Failed is told why elements could not be taken, and whether that is final: if not, the Taker tries again.
+	Failed func(err error) (final bool)
 }
 
-// Run takes elements until none are wanted any more, or the server refuses for good. It bears with a server that does not answer.
+// Run takes elements until none are wanted any more, or a failure is final.
 func (t *Taker) Run(ctx context.Context) error {
 	p := &takerParty{Taker: t, ctx: ctx, release: t.Source.ReleaseKey()}
 	p.loop = loop{source: t.Source, sessions: t.Sessions}
@@ -36,6 +36,7 @@ func (t *Taker) Run(ctx context.Context) error {
 		}
 		_, _ = p.drop(outcome, 1)
 	}
+	p.owes = p.owes || p.waited // others may rely on it
 	p.passOn()
 	return p.err
 }
@@ -47,6 +48,7 @@ type takerParty struct {
 	ctx     context.Context
 	release string
 	looked  bool
+	waited  bool  // it has said that it waits
 	err     error // that ends it
 }
 
@@ -70,17 +72,13 @@ func (p *takerParty) done(_ round, got result) (pause time.Duration) {
 		p.Deliver(got.elements)
 	}
 	p.looked = p.looked || got.err == nil
-	switch {
-	case got.err == nil:
+	p.waited = got.armed
+	if got.err == nil {
 		return 0
-	case errors.Is(got.err, redis.ErrClosed), isFinal(got.err):
+	}
+	if p.ctx.Err() == nil && p.Failed(got.err) {
 		p.err = got.err
 		return 0
 	}
 	return min(time.Second, time.Millisecond<<min(p.failures.number, 10))
-}
-
-// isFinal reports whether the server has refused an operation, and is going to.
-func isFinal(err error) bool {
-	return script.IsReply(err) && !script.IsTransient(err) && !redis.IsOOMError(err)
 }

@@ -4,7 +4,7 @@
 --
 -- KEYS  1 meta of the queue, 2 meta of the dead
 -- ARGV  1 to 4 see shared/lists.lua, 5 the capacity if this creates the list of the dead, 6 the member of the job, see
---       shared/jobs.lua, 7 its unique key or '', 8 what the list of the dead gets
+--       shared/jobs.lua, 7 why it failed
 -- Reply 1, or 0 if the job was not leased under that member any more
 -- Cost  O(log(jobs leased and delayed)).
 --
@@ -26,7 +26,11 @@ if not score or tonumber(score) > 0 then
   save_result(0)
   return 0
 end
-local waits = redis.call('HGET', QUEUE, 'waits') == 'limit' and not is_away(QUEUE_BELL)
+local waits = waiting()
+local id, attempt, unique, payload = read_envelope(redis.call('HGET', JOBS, string.sub(member, 1, 16)) or '')
+if not id then
+  return redis.error_reply('BROKENQUEUE the envelope of a leased job is missing')
+end
 use(2)
 local list
 list, problem = open()
@@ -43,13 +47,13 @@ if not room then
 end
 
 redis.call('ZREM', TIMES, member)
-redis.call('HDEL', JOBS, string.sub(member, 1, 16))
+redis.call('HDEL', JOBS, id)
 redis.call('HINCRBY', QUEUE, 'dead', 1)
-put_planned(list, false, room, plan, { ARGV[8] }, 1)
+put_planned(list, false, room, plan, { envelope_of(id, attempt, unique, payload, ARGV[7]) }, 1)
 sweep(list)
 use(1)
-release_unique(ARGV[7], string.sub(member, 1, 16))
-if waits then
+release_unique(unique, id)
+if waits == 'limit' then
   ring_waiters()
 end
 save_result(1)

@@ -3,8 +3,8 @@
 -- requires: shared/session shared/jobs
 --
 -- KEYS  1 meta
--- ARGV  1 to 3 see shared/operation.lua, 4 the member of the job, see shared/jobs.lua, 5 its unique key or ''
--- Reply 1, or 0 if the job is not delayed under that member
+-- ARGV  1 to 3 see shared/operation.lua, 4 the id of the job
+-- Reply 1, 0 if there is no such job, or -1 if it is leased
 -- Cost  O(log(jobs leased and delayed)).
 --
 -- Safe because it reads every key before the first write, and because that write cannot grow the data set: OOM allows it.
@@ -17,14 +17,16 @@ local problem = queue_away()
 if problem then
   return problem
 end
-local score = redis.call('ZSCORE', TIMES, ARGV[4])
-if not score or tonumber(score) < 0 then
+local id = ARGV[4]
+local _, _, unique = read_envelope(redis.call('HGET', JOBS, id) or '')
+local removed = unique and (redis.call('ZSCORE', TIMES, id .. NO_LEASE) and 1 or -1) or 0
+
+if removed == 1 then
+  redis.call('ZREM', TIMES, id .. NO_LEASE)
+  redis.call('HDEL', JOBS, id)
+  release_unique(unique, id)
+else
   touch()
-  save_result(0)
-  return 0
 end
-redis.call('ZREM', TIMES, ARGV[4])
-redis.call('HDEL', JOBS, string.sub(ARGV[4], 1, 16))
-release_unique(ARGV[5], string.sub(ARGV[4], 1, 16))
-save_result(1)
-return 1
+save_result(removed)
+return removed

@@ -32,6 +32,7 @@ if other then
   save_result('=' .. other)
   return '=' .. other
 end
+local waits = waiting()
 local list, room, plan
 local head, tail
 if ARGV[6] == '' then
@@ -59,13 +60,12 @@ if list then
   end
   sweep(list)
 else
-  local members, envelopes = {}, {}
+  local envelopes = {}
   for i = VALUES, #ARGV do
     envelopes[#envelopes + 1] = ARGV[i]
-    members[#members + 1] = string.sub(ARGV[i], 4, 21)
   end
   local now = clock()
-  delay_jobs(members, envelopes, ARGV[6] == 'in' and now + due or due, now)
+  delay_jobs(envelopes, ARGV[6] == 'in' and now + due or due, now, waits)
 end
 save_result('OK')
 return 'OK'

@@ -13,9 +13,9 @@ local problem = queue_away()
 if problem then
   return problem
 end
-local waits = redis.call('HGET', QUEUE, 'waits')
+local waits = waiting()
 redis.call('HDEL', QUEUE, 'paused')
-if waits and not is_away(QUEUE_BELL) then
+if waits then
   ring_waiters()
 end
 return 'OK'

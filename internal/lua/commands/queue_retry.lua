@@ -18,6 +18,7 @@ local problem = queue_away()
 if problem then
   return problem
 end
+local waits = waiting()
 use(2)
 local list
 list, problem = open()
@@ -43,7 +44,7 @@ sweep(list)
 use(1)
 if plan.removed > 0 then
   local now = clock()
-  delay_jobs({ string.sub(ARGV[6], 4, 21) }, { ARGV[6] }, now, now)
+  delay_jobs({ ARGV[6] }, now, now, waits)
 end
 save_result(plan.removed)
 return plan.removed

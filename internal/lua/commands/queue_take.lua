@@ -5,7 +5,8 @@
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 'L' or 'R', 5 how many, 6 how the caller waits, see commands/pop.lua, 7 its
 --       release key, 8 its name, 9 the lease in milliseconds, 10 the concurrency, or 0; 11 the microseconds a token takes to
---       arrive, or 0, and 12 the burst; 13 sixteen random bytes, which become the ids of jobs that have none
+--       arrive, or 0, and 12 the burst; 13 sixteen random bytes that no other take has: they become the ids of jobs that have
+--       none, and the first six are behind the ids of the members, see shared/jobs.lua
 -- Reply when to look again, in milliseconds from now, or -1 if not before the bell; 2 if the jobs had been taken before, 1 if
 --       there were newcomers, or else 0;
 --       then the envelopes of the jobs
@@ -17,20 +18,22 @@
 -- take is about to run, or a process is going to look by then: the guard. A woken take that leaves nobody to look rings
 -- again.
 
--- the mark, the flags, and an id that is a UUID of version 4 or 7
-local ENVELOPE = '^\255J[%z\1-\3]......[@-Op-\127].[\128-\191]'
+local LEASE = string.sub(ARGV[13], 1, 6)
+local MOST_BYTES = 16 * MOVE_BYTES
 
 local done, failure = replay()
 if failure then
   return failure
 end
 if done then
-  local head, members = replay_elements(done)
-  local reply = { tonumber(head), 2 }
-  for from = 1, members and #members[1] or 0, 18 do
-    local member = string.sub(members[1], from, from + 17)
-    if tonumber(redis.call('ZSCORE', TIMES, member) or 0) < 0 then
-      reply[#reply + 1] = redis.call('HGET', JOBS, string.sub(member, 1, 16))
+  local head, ids = replay_elements(done)
+  local reply = { tonumber(head), 2, LEASE }
+  local now = clock()
+  for from = 1, ids and #ids[1] or 0, 16 do
+    local id = string.sub(ids[1], from, from + 15)
+    if tonumber(redis.call('ZSCORE', TIMES, id .. LEASE) or 0) < 0 then
+      redis.call('ZADD', TIMES, string.format('-%.0f', now + ARGV[9]), id .. LEASE) -- it begins now
+      reply[#reply + 1] = redis.call('HGET', JOBS, id)
     end
   end
   return reply
@@ -50,8 +53,8 @@ end
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
 local now = math.floor(micros / 1000)
-local paused, tat, guard = unpack(redis.call('HMGET', QUEUE, 'paused', 'tat', 'guard'))
-tat = tonumber(tat)
+local paused, tat, guard, waits = unpack(redis.call('HMGET', QUEUE, 'paused', 'tat', 'guard', 'waits'))
+tat = tat and math.min(tonumber(tat), micros) -- it lies ahead only if the clock was set back
 
 -- next_take returns when a job may be taken, in milliseconds, after this script has taken some and if nothing else happens;
 -- or nil.
@@ -71,42 +74,43 @@ local function next_take(after)
   return event < math.huge and math.max(event, now) or nil
 end
 
-local envelopes, members, fields, scores = {}, {}, {}, {}
+local envelopes, ids, fields, scores = {}, {}, {}, {}
 
--- add leases a job. head are the first three bytes of its envelope, rest is what follows the attempt.
-local function add(head, id, attempt, rest)
-  attempt = math.min(attempt + 1, 65535)
-  local high = math.floor(attempt / 256)
-  local number = string.char(high, attempt - high * 256)
-  local i = #members + 1
-  envelopes[i], members[i] = head .. id .. number .. rest, id .. number
+-- add leases a job.
+local function add(id, attempt, unique, payload, failure_text)
+  local i = #ids + 1
+  ids[i] = id
+  envelopes[i] = envelope_of(id, math.min(attempt + 1, 65535), unique, payload, failure_text)
   fields[2 * i - 1], fields[2 * i] = id, envelopes[i]
-  scores[2 * i - 1], scores[2 * i] = string.format('-%.0f', now + lease), members[i]
+  scores[2 * i - 1], scores[2 * i] = string.format('-%.0f', now + lease), id .. LEASE
 end
 
--- add_stored leases jobs that are delayed, or whose lease has run out.
-local function add_stored(stored)
-  if #stored == 0 then
-    return
-  end
-  redis.call('ZREM', TIMES, unpack(stored))
-  for _, member in ipairs(stored) do
-    local id = string.sub(member, 1, 16)
-    local envelope = redis.call('HGET', JOBS, id)
-    local high, low = string.byte(member, 17, 18)
-    add(string.sub(envelope, 1, 3), id, high * 256 + low, string.sub(envelope, 22))
-  end
-end
-
--- add_element leases a job that has waited in the list.
+-- add_element leases a job that has waited in the list. One that has failed was moved there from the dead, and begins anew.
 local function add_element(element)
-  if #element > 20 and string.find(element, ENVELOPE) then
-    local high, low = string.byte(element, 20, 21)
-    add(string.sub(element, 1, 3), string.sub(element, 4, 19), high * 256 + low, string.sub(element, 22))
+  local id, attempt, unique, payload, failure_text = read_envelope(element)
+  if id then
+    add(id, failure_text == '' and attempt or 0, unique, payload, '')
   else
-    local high = math.floor(#members / 256)
-    add('\255J\0', string.sub(ARGV[13], 1, 14) .. string.char(high, #members - high * 256), 0, element)
+    add(string.sub(ARGV[13], 1, 14) .. two_bytes(#ids), 0, '', element, '')
   end
+end
+
+-- read_stored reads jobs that are delayed or leased, until they have too many bytes. It returns their members and envelopes,
+-- the members that have none, and how many bytes there are by now.
+local function read_stored(stored, bytes)
+  local found, texts, lost = {}, {}, {}
+  for _, member in ipairs(stored) do
+    local envelope = redis.call('HGET', JOBS, string.sub(member, 1, 16))
+    if not envelope or not read_envelope(envelope) then
+      lost[#lost + 1] = member
+    elseif #found == 0 or bytes + #envelope <= MOST_BYTES then
+      bytes = bytes + #envelope
+      found[#found + 1], texts[#texts + 1] = member, envelope
+    else
+      break
+    end
+  end
+  return found, texts, lost, bytes
 end
 
 -- Read: how many jobs may be taken, and from where.
@@ -115,21 +119,24 @@ if interval > 0 then
   budget = math.max(0, math.min(budget, bucket_tokens(tat, micros, interval, burst)))
 end
 local leased = concurrency > 0 and redis.call('ZCOUNT', TIMES, '-inf', '(0') or 0
-local old, due = {}, {}
+local old, due, old_texts, due_texts, lost, lost_due = {}, {}, {}, {}, {}, {}
+local bytes = 0
 if budget > 0 and redis.call('ZCOUNT', TIMES, -now, now) > 0 then
-  old = redis.call('ZREVRANGEBYSCORE', TIMES, '(0', -now, 'LIMIT', 0, budget)
+  old, old_texts, lost, bytes = read_stored(redis.call('ZREVRANGEBYSCORE', TIMES, '(0', -now, 'LIMIT', 0, budget), 0)
   budget = budget - #old
 end
 if concurrency > 0 then
   budget = math.max(0, math.min(budget, concurrency - leased))
 end
-if budget > 0 then
-  due = redis.call('ZRANGEBYSCORE', TIMES, '(0', now, 'LIMIT', 0, budget)
+if budget > 0 and bytes < MOST_BYTES then
+  due, due_texts, lost_due, bytes = read_stored(redis.call('ZRANGEBYSCORE', TIMES, '(0', now, 'LIMIT', 0, budget), bytes)
   budget = budget - #due
 end
-if budget > 1 and not is_empty(list) then -- a script must not copy too much at once
+if budget > 0 and not is_empty(list) and #old + #due + budget > 1 then
   local first = redis.call('LINDEX', list.shards .. (left and list.first or list.last), left and 0 or -1)
-  budget = first and math.max(1, math.min(budget, math.floor(MOVE_BYTES * 16 / #first))) or budget
+  if first and #first > 0 then
+    budget = math.max(#old + #due == 0 and 1 or 0, math.min(budget, math.floor((MOST_BYTES - bytes) / #first)))
+  end
 end
 local parts, total, stop = plan_take(list, left, budget)
 if not parts then
@@ -165,8 +172,16 @@ end
 if released then
   redis.call('DEL', ARGV[7])
 end
-add_stored(old)
-add_stored(due)
+for _, members in ipairs({ lost, lost_due, old, due }) do
+  if #members > 0 then
+    redis.call('ZREM', TIMES, unpack(members))
+  end
+end
+for _, texts in ipairs({ old_texts, due_texts }) do
+  for _, envelope in ipairs(texts) do
+    add(read_envelope(envelope))
+  end
+end
 for _, shard in ipairs(popped) do
   for _, element in ipairs(shard) do
     add_element(element)
@@ -193,10 +208,10 @@ if looks then
   if rings then
     ring()
   else
-    redis.call('HSET', QUEUE, 'waits', full and 'limit' or 'jobs')
+    redis.call('HSET', QUEUE, 'waits', (full or waits == 'limit') and 'limit' or 'jobs') -- by the options of others, perhaps
   end
 end
 sweep(list)
 local head = string.format('%.0f', wait)
-save_elements(head, { { table.concat(members) } }, taken > 0 and 1 or 0)
-return { wait, list.found and 1 or 0, unpack(envelopes) }
+save_elements(head, { { table.concat(ids) } }, taken > 0 and 1 or 0)
+return { wait, list.found and 1 or 0, LEASE, unpack(envelopes) }
