@@ -1,0 +1,40 @@
+-- Gives back tokens that were taken before they came, since the caller waits for them no more.
+--
+-- requires: shared/holes shared/session
+--
+-- KEYS  1 the state, see commands/limit_bucket.lua
+-- ARGV  1 to 3 see shared/operation.lua, 4 how many, 5 to 7 what the take returned: the tat before, the tat after, and the time
+-- Reply 1 if they were given back, 0 if their time has come
+-- Cost  O(1), and the length of holes, which is bounded.
+--
+-- If nobody has taken any after them, the tat goes back to what it was, as if they had not been taken, and so on for the holes
+-- before them. If somebody has, they are a hole, see shared/holes.lua, whose id is the tat after.
+--
+-- Safe because it reads the record and the state before the first write, HDEL, which OOM allows.
+
+local done, failure = replay()
+if done or failure then
+  return tonumber(done) or failure
+end
+local n, before, after, time = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local now = microseconds()
+local state = redis.call('HMGET', META, 'tat', 'holes')
+local tat, holes = state[1], state[2] or ''
+refuse_nothing()
+if not tat or tonumber(time) <= now then
+  save_result(0)
+  return 0
+end
+if tat == after then
+  tat = before
+else
+  holes = add_hole(holes, now, after, before, time, n)
+end
+local start, rest = close_hole(holes, tat)
+while start do
+  tat, holes = start, rest
+  start, rest = close_hole(holes, tat)
+end
+redis.call('HSET', META, 'tat', tat, 'holes', holes)
+save_result(1)
+return 1

@@ -1,0 +1,43 @@
+-- Gives back what a sliding window has admitted for a time to come, since the caller waits for it no more.
+--
+-- requires: shared/log shared/session
+--
+-- KEYS  1 the log, see shared/log.lua
+-- ARGV  1 to 3 see shared/operation.lua, 4 how many, 5 and 6 the number and the time of the entry
+-- Reply 1 if it was given back, 0 if its time has come
+-- Cost  O(1), and up to 1,000 entries at the end of the log that were given back before.
+--
+-- It leaves the log once nothing is behind it. Until then it is marked, counts, and is a hole, see shared/holes.lua.
+--
+-- Safe because it reads the record and the log before the first write, HDEL, which OOM allows.
+
+local RETURN_STEP = 1000
+
+local done, failure = replay()
+if done or failure then
+  return tonumber(done) or failure
+end
+local number, time = tonumber(ARGV[5]), tonumber(ARGV[6])
+local now, log = microseconds(), open_log()
+local is_here = number >= log.first and number < log.next and entry_at(number) == time
+refuse_nothing()
+if not is_here or time <= now then
+  save_result(0)
+  return 0
+end
+redis.call('HSET', META, ARGV[5], redis.call('HGET', META, ARGV[5]) .. ' -')
+local holes = add_hole(log.holes, now, ARGV[5], '-', ARGV[6], ARGV[4])
+local stop = math.max(log.first, log.next - RETURN_STEP)
+while log.next > stop do
+  local _, before, returned = entry_at(log.next - 1)
+  if returned == '' then
+    break
+  end
+  log.next, log.total = log.next - 1, before
+  redis.call('HDEL', META, whole(log.next))
+  local _, rest = close_hole(holes, whole(log.next))
+  holes = rest or holes
+end
+redis.call('HSET', META, 'next', whole(log.next), 'total', whole(log.total), 'holes', holes)
+save_result(1)
+return 1
