@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/session"
 )
 
 var (
@@ -91,6 +92,7 @@ type acquired struct {
 	token   int64
 	nextEnd time.Duration // until the next lease ends; below 0 if there is none
 	given   []string      // the ids that hold a share
+	copies  bool          // copies of the call, whose replies were lost, may arrive late
 	sent    time.Time     // when the call was sent that was answered: no lease began before
 }
 
@@ -125,9 +127,13 @@ func (h *holders) acquire(ctx context.Context, wait string, ids ...string) (acqu
 }
 
 // release ends the leases of ids, and reports how many held a share, and whether a copy of the call, whose reply was lost, may
-// have released them before.
-func (h *holders) release(ctx context.Context, ids ...string) (held int64, repeated bool, err error) {
-	call := h.call(releaseScript)
+// have released them before. With a fence, copies of their acquisition that arrive late are given nothing.
+func (h *holders) release(ctx context.Context, fence bool, ids ...string) (held int64, repeated bool, err error) {
+	var life time.Duration
+	if fence {
+		life = session.RecordLife
+	}
+	call := h.call(releaseScript, life.Milliseconds())
 	for _, id := range ids {
 		call.Args = append(call.Args, id)
 	}
@@ -136,7 +142,7 @@ func (h *holders) release(ctx context.Context, ids ...string) (held int64, repea
 	return held, repeated, err
 }
 
-// releaseLater releases ids that nobody holds any more, or may have been given a share unheard. If it fails, their leases end.
+// releaseLater releases ids that nobody uses, and that hold a share or may be given one unheard. If it fails, their leases end.
 func (h *holders) releaseLater(ids ...string) {
 	if len(ids) == 0 {
 		return
@@ -144,7 +150,7 @@ func (h *holders) releaseLater(ids ...string) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), cleanUpFor)
 		defer cancel()
-		_, _, _ = h.release(ctx, ids...)
+		_, _, _ = h.release(ctx, true, ids...)
 	}()
 }
 
@@ -163,8 +169,12 @@ func (h *holders) try(ctx context.Context) (*permit, error) {
 			got, err := h.acquire(ctx, waitsNot, id)
 			switch {
 			case err == nil && len(got.given) == 0:
+				if lost > 0 {
+					h.releaseLater(id)
+				}
 				return nil, ErrNotAcquired
 			case err == nil:
+				got.copies = lost > 0
 				return newPermit(h, id, got), nil
 			case !script.IsReply(err):
 				lost++

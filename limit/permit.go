@@ -11,6 +11,7 @@ type permit struct {
 	holders *holders
 	id      string
 	token   int64
+	copies  bool // of its acquisition may arrive late
 
 	ctx    context.Context // ends when it is not held any more
 	cancel context.CancelCauseFunc
@@ -23,7 +24,7 @@ type permit struct {
 
 // newPermit returns a permit whose lease began when the call was sent, or later.
 func newPermit(h *holders, id string, got acquired) *permit {
-	p := &permit{holders: h, id: id, token: got.token}
+	p := &permit{holders: h, id: id, token: got.token, copies: got.copies}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.ends = time.AfterFunc(time.Until(got.sent.Add(h.lease)), func() { p.end(ErrLost) })
 	if h.refreshes {
@@ -112,7 +113,7 @@ func (p *permit) release(ctx context.Context) error {
 		repeated bool
 	}
 	got, err := promptly(ctx, func(ctx context.Context) (outcome, error) {
-		held, repeated, err := p.holders.release(ctx, p.id)
+		held, repeated, err := p.holders.release(ctx, p.copies, p.id)
 		return outcome{held, repeated}, err
 	}, func(outcome, error) {})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -105,12 +106,13 @@ func (q *queue) fail(err error) {
 func (q *queue) serve() {
 	h := q.holders
 	var ids []string // what was asked for last, while it is not known whether it was given
+	copies := false  // of that call may arrive late
 	owes := false    // it may have taken a dummy from the bell, and not rung on
 	failing := failures{}
 	for {
 		n, goesOn := q.number(owes)
 		if !goesOn {
-			h.releaseLater(ids...)
+			h.releaseLater(ids...) // they were asked for in vain, or not heard of
 			return
 		}
 		for len(ids) < n {
@@ -122,22 +124,33 @@ func (q *queue) serve() {
 		}
 		got, err := h.acquire(context.Background(), how, ids...)
 		if err != nil {
+			copies = copies || !script.IsReply(err)
 			if failing.count(err) {
-				h.releaseLater(ids...)
-				ids, owes = nil, false
+				if copies {
+					h.releaseLater(ids...)
+				}
+				ids, copies, owes = nil, false, false
 				q.fail(err)
 			}
 			failing.pause()
 			continue
 		}
-		failing, owes = failures{}, false
-		n = len(ids)
-		ids = nil
+		got.copies = copies
+		if copies {
+			h.releaseLater(without(ids, got.given)...)
+		}
+		full := len(got.given) < len(ids)
+		failing, ids, copies, owes = failures{}, nil, false, false
 		q.hand(got)
-		if len(got.given) < n {
+		if full {
 			owes = q.block(got.nextEnd)
 		}
 	}
+}
+
+// without returns ids but for some.
+func without(ids, some []string) []string {
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(some, id) })
 }
 
 // hand gives permits to those who wait, and releases what nobody takes.

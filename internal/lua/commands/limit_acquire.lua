@@ -5,12 +5,13 @@
 -- KEYS  1 the holders, see shared/holders.lua
 -- ARGV  1 the number of shares, 2 the lease in microseconds, 3 how long the key stays after the lease, in milliseconds, 4 'yes'
 --       for a fencing token, 5 'no' if the caller does not wait for what it does not get, 'wait' if it does, 'woken' if it may
---       have taken a dummy from the bell before; then the ids of up to 1,000 holders
+--       have taken a dummy from the bell before; then the ids of up to 100 holders
 -- Reply the fencing token, or 0; the microseconds until the next lease ends, or -1 if there is none; then which of the ids hold
 --       a share, by their positions
 -- Cost  O(ids × log shares).
 --
--- An id that holds a share already is given none, but a new lease: so a call may run twice. A fencing token is the server's
+-- An id that holds a share already is given none, but a new lease: so a call may run twice, but not after a release, see
+-- shared/holders.lua. A fencing token is the server's
 -- time, or one higher than the last if that is not behind it. So tokens grow even if the key is lost, as long as the clock does
 -- not go back.
 --
@@ -31,8 +32,9 @@ local can_ring = WAIT ~= 'no' and bell_can_ring()
 
 local given, added = {}, {}
 for i = 6, #ARGV do
-  local holds_already = holds(redis.call('ZSCORE', META, ARGV[i]), now)
-  if holds_already or held < SHARES then
+  local score = redis.call('ZSCORE', META, ARGV[i])
+  local holds_already, is_fenced = holds(score, now), score and tonumber(score) < 0
+  if holds_already or held < SHARES and not is_fenced then
     given[#given + 1] = i - 5
     added[#added + 1] = ends
     added[#added + 1] = ARGV[i]
@@ -48,7 +50,8 @@ if #added > 0 then
   if FENCES then
     redis.call('ZADD', META, whole(-token), TOKEN)
   end
-  redis.call('ZREMRANGEBYSCORE', META, '(0', whole(now))
+  redis.call('ZREMRANGEBYSCORE', META, '(0', whole(now)) -- leases that have ended
+  redis.call('ZREMRANGEBYSCORE', META, whole(-math.floor(now / 1000)), '(0') -- and fences
 end
 if #added > 0 or WAIT ~= 'no' then
   stay(math.ceil(LEASE / 1000) + SLACK_MS + AFTER)

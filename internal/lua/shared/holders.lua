@@ -1,9 +1,11 @@
 -- The holders of a semaphore or a lock.
 --
 -- They are a sorted set: the score of a holder is the time in microseconds at which its lease ends, so those with a score
--- beyond now hold a share. Two members with other scores are no holders:
+-- beyond now hold a share. Members with other scores are no holders:
 --   armed  0: somebody waits, and a release must ring the bell
---   token  the last fencing token of a lock, negative
+--   <id>   minus a Unix time in milliseconds: until then, the id can be given no share. It was released by a client that had
+--          lost a reply, so a copy of its acquisition may still be on its way
+--   token  minus the last fencing token of a lock, which is a Unix time in microseconds, and so is below all others
 --
 -- requires: shared/limit shared/ring
 

@@ -1,0 +1,353 @@
+package limit
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/script"
+)
+
+// through connects a client by way of the proxy.
+func through(proxy *redistest.Proxy) func(*redis.UniversalOptions) {
+	return func(o *redis.UniversalOptions) {
+		o.Dialer = proxy.Dial
+		o.ReadTimeout = time.Second
+	}
+}
+
+// plenty is more than any test admits.
+const plenty = 50_000
+
+// counters are limiters that admit plenty, and how many the server has counted of each.
+type counters struct {
+	fixed   *FixedWindow
+	sliding *SlidingWindow
+	bucket  *TokenBucket
+	day     *DailyCap
+	slots   *Semaphore
+}
+
+func newCounters(t testing.TB, rdb redis.UniversalClient, name string) counters {
+	t.Helper()
+	var c counters
+	var err error
+	c.fixed, err = NewFixedWindow(rdb, name, plenty, maxSpan)
+	require.NoError(t, err)
+	c.sliding, err = NewSlidingWindow(rdb, name, plenty, maxSpan)
+	require.NoError(t, err)
+	c.bucket, err = NewTokenBucket(rdb, name, 1, time.Hour, plenty)
+	require.NoError(t, err)
+	c.day, err = NewDailyCap(rdb, name, plenty, time.UTC)
+	require.NoError(t, err)
+	c.slots, err = NewSemaphore(rdb, name, 3, time.Hour)
+	require.NoError(t, err)
+	return c
+}
+
+// counted returns what the server has counted.
+func (c counters) counted(t testing.TB, rdb redis.UniversalClient) map[string]int64 {
+	t.Helper()
+	fixed, err := rdb.HGet(soon(t), c.fixed.state(), "used").Int64()
+	require.NoError(t, err)
+	sliding, err := rdb.HGet(soon(t), c.sliding.state(), "total").Int64()
+	require.NoError(t, err)
+	debt := debt(t, rdb, c.bucket)
+	day, err := newCounters(t, rdb, c.day.name).day.Count(soon(t))
+	require.NoError(t, err)
+	slots, err := rdb.ZCount(soon(t), c.slots.holders.state(), "(0", "+inf").Result()
+	require.NoError(t, err)
+	return map[string]int64{
+		"fixed": fixed, "sliding": sliding, "bucket": int64((debt + time.Hour - 1) / time.Hour), "day": day, "slots": slots,
+	}
+}
+
+// use calls each limiter until enough is true, and at least some times, and requires that no call fails. It returns how many
+// were admitted.
+func (c counters) use(t testing.TB, who int, enough func() bool) map[string]int64 {
+	n := map[string]int64{"fixed": 0, "sliding": 0, "bucket": 0, "day": 0}
+	for i := 0; i < 50 || !enough() && i < plenty/100; i++ {
+		for kind, allow := range map[string]func(context.Context) (Decision, error){
+			"fixed": c.fixed.Allow, "sliding": c.sliding.Allow, "bucket": c.bucket.Allow,
+		} {
+			d, err := allow(soon(t))
+			if assert.NoError(t, err) && assert.True(t, d.Allowed) {
+				n[kind]++
+			}
+		}
+		a, err := c.day.Add(soon(t), fmt.Sprintf("%d %d", who, i))
+		assert.NoError(t, err)
+		assert.True(t, a.New, "it is this call that has added it")
+		n["day"]++
+		p, err := c.slots.Acquire(soon(t))
+		if assert.NoError(t, err) {
+			assert.NoError(t, p.Release(soon(t)))
+		}
+		if t.Failed() {
+			break
+		}
+	}
+	return n
+}
+
+// used runs use in several goroutines, and compares what they were told with what the server has counted.
+func assertCountedOnce(t *testing.T, rdb redis.UniversalClient, workers []counters, enough func() bool) {
+	t.Helper()
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	want := map[string]int64{"slots": 0}
+	for who, c := range workers {
+		running.Go(func() {
+			n := c.use(t, who, enough)
+			mu.Lock()
+			defer mu.Unlock()
+			for kind, n := range n {
+				want[kind] += n
+			}
+		})
+	}
+	running.Wait()
+	require.Eventually(t, func() bool { // a share that was given unheard is released in the background
+		return rdb.ZCount(soon(t), workers[0].slots.holders.state(), "(0", "+inf").Val() == 0
+	}, patience, time.Millisecond)
+	assert.Equal(t, want, workers[0].counted(t, rdb))
+}
+
+// Connections break before a request arrives, and after the server has acted, and requests arrive late. Each call counts once
+// all the same, and is told so.
+func TestACallCountsOnceOverABrokenNetwork(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster} {
+		for fault, rates := range map[string]redistest.Faults{
+			"replies":       {CutReply: 0.1},
+			"requests":      {CutRequest: 0.1},
+			"late requests": {LateRequest: 0.002, Delay: 1500 * time.Millisecond},
+		} {
+			t.Run(string(kind)+", "+fault, func(t *testing.T) {
+				t.Parallel()
+				server, proxy := redistest.Shared(t, kind), redistest.NewProxy(t)
+				rdb := server.Client(t)
+				name := newName(t, rdb)
+				var workers []counters
+				for range 3 {
+					workers = append(workers, newCounters(t, server.Client(t, through(proxy)), name))
+				}
+				proxy.Set(rates)
+				assertCountedOnce(t, rdb, workers, func() bool { return proxy.Strikes() >= 5 })
+				t.Logf("%d faults struck", proxy.Strikes())
+			})
+		}
+	}
+}
+
+// The same faults make a counter of plain commands count twice, because go-redis repeats what has no reply.
+func TestAPlainCounterCountsTwiceOverABrokenNetwork(t *testing.T) {
+	t.Parallel()
+	server, proxy := redistest.Start(t, redistest.Redis), redistest.NewProxy(t)
+	rdb := server.Client(t, through(proxy))
+	proxy.Set(redistest.Faults{CutReply: 0.1})
+	var told int64
+	for range 300 {
+		if err := rdb.Incr(soon(t), "plain").Err(); err == nil {
+			told++
+		}
+	}
+	proxy.Set(redistest.Faults{})
+	counted, err := server.Client(t).Get(soon(t), "plain").Int64()
+	require.NoError(t, err)
+	assert.Greater(t, counted, told)
+}
+
+// One reply is lost for sure, that of a call which the server has admitted: the caller gets the recorded reply.
+func TestALostReplyIsRepeated(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		for what, operate := range everyCall(t, rdb) {
+			l, call := operate()
+			lost := &loseReply{}
+			rdb.AddHook(lost)
+			lost.next.Store(true)
+			assert.NoError(t, call(soon(t)), what)
+			assert.False(t, lost.next.Load(), "%s: the fault has struck", what)
+			for _, key := range keysOf(t, rdb, l.name) {
+				switch key {
+				case l.prefix + "meta":
+					assert.Equal(t, int64(1), countIn(t, rdb, l), what)
+				}
+			}
+		}
+	})
+}
+
+// countIn returns how many the server has counted.
+func countIn(t testing.TB, rdb redis.UniversalClient, l *limiter) int64 {
+	t.Helper()
+	switch l.kind {
+	case "fixed":
+		return must(rdb.HGet(soon(t), l.state(), "used").Int64())
+	case "sliding":
+		return must(rdb.HGet(soon(t), l.state(), "total").Int64())
+	case "bucket":
+		return int64((debt(t, rdb, &TokenBucket{reserver{counter: &counter{limiter: l}}}) + time.Hour - 1) / time.Hour)
+	}
+	return must(rdb.ZCount(soon(t), l.state(), "(0", "+inf").Result())
+}
+
+func must(n int64, err error) int64 {
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// loseReply is a hook that loses the reply to one script that the server has carried out.
+type loseReply struct{ next atomic.Bool }
+
+func (l *loseReply) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (l *loseReply) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if err == nil && (cmd.Name() == "evalsha" || cmd.Name() == "eval") && l.next.CompareAndSwap(true, false) {
+			cmd.SetErr(context.DeadlineExceeded)
+			return errReplyLost
+		}
+		return err
+	}
+}
+
+func (l *loseReply) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+var errReplyLost = fmt.Errorf("read: connection reset by peer")
+
+// A caller whose context ends while the server hangs returns soon. What it may have taken unheard is given back, or is said to
+// be unknown.
+func TestGivingUpOnAServerThatHangs(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis)
+	rdb := server.Client(t)
+	c := newCounters(t, rdb, newName(t, rdb))
+	c.use(t, 0, func() bool { return true }) // there are connections
+	before := c.counted(t, rdb)
+	server.Pause()
+	ctx, cancel := context.WithCancel(t.Context())
+	errs := map[string]chan error{}
+	for kind, call := range map[string]func() error{
+		"allow":   func() error { _, err := c.fixed.Allow(ctx); return err },
+		"sliding": func() error { return c.sliding.Wait(ctx) },
+		"bucket":  func() error { return c.bucket.Wait(ctx) },
+		"try":     func() error { _, err := c.slots.TryAcquire(ctx); return err },
+		"acquire": func() error { _, err := c.slots.Acquire(ctx); return err },
+		"day":     func() error { _, err := c.day.Add(ctx, "late"); return err },
+	} {
+		result := make(chan error, 1)
+		errs[kind] = result
+		go func() { result <- call() }()
+	}
+	time.AfterFunc(100*time.Millisecond, cancel)
+	<-ctx.Done()
+	began := time.Now()
+	for kind, err := range errs {
+		err := <-err
+		assert.ErrorIs(t, err, context.Canceled, kind)
+		if kind == "allow" {
+			assert.ErrorIs(t, err, ErrOutcomeUnknown)
+		}
+	}
+	assert.Less(t, time.Since(began), 2500*time.Millisecond)
+	server.Resume()
+	require.Eventually(t, func() bool { return c.counted(t, rdb)["slots"] == 0 }, patience, time.Millisecond)
+	p, err := c.slots.Acquire(soon(t))
+	require.NoError(t, err)
+	require.NoError(t, p.Release(soon(t)))
+	after := c.counted(t, rdb)
+	for kind := range after {
+		assert.LessOrEqual(t, after[kind], before[kind]+1, kind)
+	}
+}
+
+// A slot moves to and fro under load: each call counts once.
+func TestASlotMovesUnderLoad(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	rdb := server.Client(t)
+	name := newName(t, rdb)
+	var workers []counters
+	for range 4 {
+		workers = append(workers, newCounters(t, server.Client(t), name))
+	}
+	slot := script.Slot(workers[0].fixed.state())
+	home, err := server.SlotOwner(t.Context(), slot)
+	require.NoError(t, err)
+	var moves, keys atomic.Int64
+	var moving sync.WaitGroup
+	moving.Go(func() {
+		for i := range 6 {
+			if !assert.NoError(t, server.MoveSlot(soon(t), slot, (home+i+1)%3, func(moved int) { keys.Store(max(keys.Load(), int64(moved))) })) {
+				break
+			}
+			moves.Add(1)
+		}
+		moves.Store(6)
+	})
+	assertCountedOnce(t, rdb, workers, func() bool { return moves.Load() == 6 })
+	moving.Wait()
+	assert.Greater(t, keys.Load(), int64(3), "keys moved one by one")
+}
+
+// A slot is marked as moving, and only some of its keys have moved. New clients use the limiters that exist all the same.
+func TestNewClientsUseLimitersWhoseSlotIsStuckInAMove(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	rdb := server.Client(t)
+	name := newName(t, rdb)
+	c := newCounters(t, rdb, name)
+	want := c.use(t, 0, func() bool { return true })
+	held, err := c.slots.TryAcquire(soon(t)) // its key must not be gone
+	require.NoError(t, err)
+	slot := script.Slot(c.fixed.state())
+	home, err := server.SlotOwner(t.Context(), slot)
+	require.NoError(t, err)
+	moments := 0
+	require.NoError(t, server.MoveSlot(soon(t), slot, (home+1)%3, func(moved int) {
+		if moved > 8 {
+			return
+		}
+		moments++
+		fresh := newCounters(t, server.Client(t), name)
+		for kind, allow := range map[string]func(context.Context) (Decision, error){
+			"fixed": fresh.fixed.Allow, "sliding": fresh.sliding.Allow, "bucket": fresh.bucket.Allow,
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			d, err := allow(ctx)
+			cancel()
+			if assert.NoError(t, err, "%s, %d keys moved", kind, moved) && assert.True(t, d.Allowed) {
+				want[kind]++
+			}
+		}
+		a, err := fresh.day.Add(soon(t), fmt.Sprint("moved ", moved))
+		assert.NoError(t, err)
+		assert.True(t, a.New)
+		want["day"]++
+		p, err := fresh.slots.Acquire(soon(t))
+		if assert.NoError(t, err) {
+			assert.NoError(t, p.Release(soon(t)))
+		}
+	}))
+	assert.Greater(t, moments, 4)
+	require.NoError(t, held.Release(soon(t)))
+	want["slots"] = 0
+	assert.Equal(t, want, c.counted(t, rdb))
+	checkKeys(t, rdb, name)
+}
