@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"internal/layout"},
 	{"internal/oneslot", "internal/spread", "internal/hook", "internal/inside"},
 	{"internal/detect"},
-	{"."},
+	{".", "limit"},
 	{"queue"},
 }
 

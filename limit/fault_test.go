@@ -271,10 +271,11 @@ func TestGivingUpOnAServerThatHangs(t *testing.T) {
 	p, err := c.slots.Acquire(soon(t))
 	require.NoError(t, err)
 	require.NoError(t, p.Release(soon(t)))
-	after := c.counted(t, rdb)
-	for kind := range after {
-		assert.LessOrEqual(t, after[kind], before[kind]+1, kind)
-	}
+	before["fixed"]++ // its outcome was said to be unknown
+	require.Eventually(t, func() bool {
+		after := c.counted(t, rdb)
+		return after["fixed"] <= before["fixed"] && after["sliding"] == before["sliding"] && after["bucket"] == before["bucket"]
+	}, patience, 10*time.Millisecond, "what the waits took is given back")
 }
 
 // A slot moves to and fro under load: each call counts once.

@@ -1,10 +1,10 @@
--- Gives back tokens that were taken before they came, since the caller waits for them no more.
+-- Gives back tokens that the caller does not use: it waits for them no more, or has not heard of them.
 --
 -- requires: shared/holes shared/session
 --
 -- KEYS  1 the state, see commands/limit_bucket.lua
 -- ARGV  1 to 3 see shared/operation.lua, 4 how many, 5 to 7 what the take returned: the tat before, the tat after, and the time
--- Reply 1 if they were given back, 0 if their time has come
+-- Reply 1 if they were given back, 0 if the bucket is full again
 -- Cost  O(1), and the length of holes, which is bounded.
 --
 -- If nobody has taken any after them, the tat goes back to what it was, as if they had not been taken, and so on for the holes
@@ -21,7 +21,7 @@ local now = microseconds()
 local state = redis.call('HMGET', META, 'tat', 'holes')
 local tat, holes = state[1], state[2] or ''
 refuse_nothing()
-if not tat or tonumber(time) <= now then
+if not tat then -- the bucket is full
   save_result(0)
   return 0
 end

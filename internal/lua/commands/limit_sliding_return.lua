@@ -1,10 +1,10 @@
--- Gives back what a sliding window has admitted for a time to come, since the caller waits for it no more.
+-- Gives back what a sliding window has admitted, and the caller does not use: it waits for it no more, or has not heard of it.
 --
 -- requires: shared/log shared/session
 --
 -- KEYS  1 the log, see shared/log.lua
 -- ARGV  1 to 3 see shared/operation.lua, 4 how many, 5 and 6 the number and the time of the entry
--- Reply 1 if it was given back, 0 if its time has come
+-- Reply 1 if it was given back, 0 if it is not in the log any more
 -- Cost  O(1), and up to 1,000 entries at the end of the log that were given back before.
 --
 -- It leaves the log once nothing is behind it. Until then it is marked, counts, and is a hole, see shared/holes.lua.
@@ -21,7 +21,7 @@ local number, time = tonumber(ARGV[5]), tonumber(ARGV[6])
 local now, log = microseconds(), open_log()
 local is_here = number >= log.first and number < log.next and entry_at(number) == time
 refuse_nothing()
-if not is_here or time <= now then
+if not is_here then
   save_result(0)
   return 0
 end
