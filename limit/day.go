@@ -21,7 +21,7 @@ var dayScript = script.Load("limit_day")
 // A day begins and ends at midnight in a location, also when its clocks are set forward or back. The server's clock decides
 // which day it is.
 //
-// It costs O(1) time, and the members with about 60 bytes each, until an hour after the day.
+// It costs O(1) time, and about 90 bytes for each short member, until an hour after the day.
 type DailyCap struct {
 	*limiter
 	most     int64

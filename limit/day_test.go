@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/script"
 )
 
 // Many clients add many members, each several times. Exactly as many as may be are added, each by one call, and the server has
@@ -81,6 +82,28 @@ func TestTheServersClockDecidesTheDay(t *testing.T) {
 		if i == 1 {
 			assert.Equal(t, time.Second, a.RetryAfter)
 		}
+	}
+}
+
+// A call for another day than that of the server's clock changes nothing, at the first moment of the next day too.
+func TestACallOfAnotherDayChangesNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Embedded)
+	rdb := server.Client(t)
+	c, err := NewDailyCap(rdb, newName(t, rdb), 1, time.UTC)
+	require.NoError(t, err)
+	midnight := time.Date(2031, 3, 2, 0, 0, 0, 0, time.UTC)
+	d := dayOf(midnight, time.UTC)
+	for _, tt := range []struct {
+		now  time.Time
+		want int
+	}{{midnight.Add(-time.Microsecond), 1}, {midnight, 3}, {d.end.Add(-time.Microsecond), 3}, {d.end, 1}} {
+		server.Miniredis().SetTime(tt.now)
+		call := script.NewCall(dayScript, []any{c.key(d)}, 3)
+		call.Args = append(call.Args, d.start.UnixMicro(), d.end.UnixMicro(), 1)
+		reply, err := c.runner.Once(soon(t), call)
+		require.NoError(t, err)
+		assert.Len(t, reply, tt.want, "%v", tt.now)
 	}
 }
 
@@ -174,6 +197,10 @@ func TestWindowsAndBucketsCountToTheMicrosecond(t *testing.T) {
 			{time.Second, 1, true, 1, 0},
 			{1200 * time.Millisecond, 2, false, 1, 200 * time.Millisecond},
 			{1400 * time.Millisecond, 2, true, 0, 0},
+			{10 * time.Second, 1, true, 2, 0},
+			{9 * time.Second, 1, false, 0, time.Second}, // the clock was set back
+			{10 * time.Second, 2, true, 0, 0},
+			{11*time.Second - time.Microsecond, 1, false, 0, time.Microsecond},
 		}},
 		"bucket": {&b.reserver, []step{
 			{0, 2, true, 1, 0},

@@ -134,13 +134,14 @@ func TestWaitersOfOneValueAreServedInOrder(t *testing.T) {
 		held, err := s.TryAcquire(soon(t))
 		require.NoError(t, err)
 		served := make(chan int)
+		var running sync.WaitGroup
 		for i := range 10 {
-			go func() {
+			running.Go(func() {
 				p, err := s.Acquire(soon(t))
 				assert.NoError(t, err)
 				served <- i
 				assert.NoError(t, p.Release(soon(t)))
-			}()
+			})
 			require.Eventually(t, func() bool {
 				s.holders.queue.mu.Lock()
 				defer s.holders.queue.mu.Unlock()
@@ -151,6 +152,7 @@ func TestWaitersOfOneValueAreServedInOrder(t *testing.T) {
 		for i := range 10 {
 			assert.Equal(t, i, <-served)
 		}
+		running.Wait()
 	})
 }
 

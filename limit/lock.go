@@ -17,7 +17,7 @@ import (
 // remembers the last token for ten minutes after the lease, which covers a clock that is set back by less. A failover to a
 // server that has not received the last token, and whose clock is behind, may give a lower one.
 //
-// It costs O(1) time, and about 200 bytes until ten minutes after the last lease.
+// It costs O(1) time, and about 150 bytes until ten minutes after the last lease.
 type Lock struct{ holders *holders }
 
 // Held is a lock that is held.

@@ -225,9 +225,9 @@ func waitingLimiters(t *testing.T, rdb redis.UniversalClient, name string) map[s
 	return map[string]*reserver{"bucket": &b.reserver, "sliding": &w.reserver}
 }
 
-// Callers who wait get times of their own, in order: what is admitted is what may be, no time is left out, and nobody returns
-// before the time.
-func TestWhoWaitsIsServedInOrderAtTheRate(t *testing.T) {
+// Callers who wait get times of their own: what is admitted is what may be, no time is left out, and nobody returns before the
+// time.
+func TestWhoWaitsIsServedAtTheRate(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
@@ -240,20 +240,15 @@ func TestWhoWaitsIsServedInOrderAtTheRate(t *testing.T) {
 				var running sync.WaitGroup
 				for range 20 {
 					r := waitingLimiters(t, server.Client(t), name)[kind]
-					for range 3 {
+					for range 9 { // all at once, so that somebody waits all the time
 						running.Go(func() {
-							var last time.Time
-							for range 3 {
-								at, err := r.reserve(soon(t), 1)
-								now := serverTime(t, rdb, r.state())
-								assert.NoError(t, err)
-								assert.True(t, at.After(last), "in order")
-								assert.False(t, now.Before(at), "not before its time")
-								last = at
-								mu.Lock()
-								admissions = append(admissions, admission{at, 1})
-								mu.Unlock()
-							}
+							at, err := r.reserve(soon(t), 1)
+							now := serverTime(t, rdb, r.state())
+							assert.NoError(t, err)
+							assert.False(t, now.Before(at), "not before its time")
+							mu.Lock()
+							admissions = append(admissions, admission{at, 1})
+							mu.Unlock()
 						})
 					}
 				}
@@ -267,6 +262,31 @@ func TestWhoWaitsIsServedInOrderAtTheRate(t *testing.T) {
 				lasted := admissions[179].at.Sub(admissions[0].at).Seconds()
 				assert.LessOrEqual(t, lasted, 1.7/0.95, "180 calls take 1.7 s if none of the rate is left out")
 			})
+		}
+	})
+}
+
+// Each call that reaches the server gets a time after those of the calls before it, however many it is for.
+func TestTimesAreGivenInOrder(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		for kind, r := range waitingLimiters(t, rdb, newName(t, rdb)) {
+			var last time.Time
+			for i := range 40 {
+				reply, err := r.take(1+rand.Int64N(10), patience).Run(soon(t))
+				require.NoError(t, err)
+				d, _, err := readVerdict(reply)
+				require.NoError(t, err)
+				require.True(t, d.Allowed)
+				at := d.At.Add(d.RetryAfter)
+				require.False(t, at.Before(last), "%s, call %d", kind, i)
+				last = at
+			}
+			d, err := r.Allow(soon(t))
+			require.NoError(t, err)
+			assert.False(t, d.Allowed, "nobody overtakes them")
+			assert.Zero(t, d.Remaining)
 		}
 	})
 }

@@ -20,7 +20,7 @@ const maxLog = 100_000
 // SlidingWindow admits a number of calls in any span of time of one length, wherever it begins. It is exact: there is no
 // border at which more are admitted.
 //
-// For that it keeps a log of the calls that it has admitted within the span: O(limit) memory, about 60 bytes for each call, or
+// For that it keeps a log of the calls that it has admitted within the span: O(limit) memory, about 75 bytes for each call, or
 // for each AllowN of several. An operation costs O(log limit) time. If that is too much, a [TokenBucket] needs one number.
 type SlidingWindow struct{ reserver }
 

@@ -154,6 +154,33 @@ func TestBucketKeepsItsRate(t *testing.T) {
 	}
 }
 
+// The tokens that there are, and the times at which there are more, agree for every rate, where a division alone would not.
+func TestBucketTokensAgreeWithTimes(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t, redistest.Redis).Client(t)
+	script := textOf(t, "shared/bucket") + `
+		local now, wrong, by_division = 1770000000000000, 0, 0
+		for rate = 1, 2000 do
+			local interval, burst = 1000000 / rate, 2 * rate
+			for n = 1, burst, math.max(1, math.floor(rate / 50)) do
+				local tat = now + n * interval
+				local tokens = bucket_tokens(tat, now, interval, burst)
+				if tokens > 0 and bucket_next(tat, now, interval, burst, tokens) > now
+					or tokens < burst and bucket_next(tat, now, interval, burst, tokens + 1) == now then
+					wrong = wrong + 1
+				end
+				if tokens ~= math.floor(burst - (tat - now) / interval) then
+					by_division = by_division + 1
+				end
+			end
+		end
+		return { wrong, by_division }`
+	got, err := rdb.Eval(context.Background(), script, []string{"bucket"}).Int64Slice()
+	require.NoError(t, err)
+	assert.Zero(t, got[0])
+	t.Logf("%d by a division alone", got[1])
+}
+
 func FuzzBucket(f *testing.F) {
 	rdb := redistest.Start(f, redistest.Embedded).Client(f)
 	f.Add(uint64(1), uint64(2))

@@ -16,23 +16,22 @@ local function admit()
   end
   local live = find_entry(log, function(time) return time > now - per end)
   local used = log.total - total_before(log, live)
-  -- n fit once what precedes this entry has left the window, and after those who have been admitted for later.
+  local last = log.next > log.first and (entry_at(log.next - 1)) or now
+  -- n fit once what precedes this entry has left the window. That is after all who have been admitted for later, but if the
+  -- clock is set back.
   local fits = find_entry(log, function(_, before) return before >= log.total + n - limit end)
-  local at = now
+  local at = math.max(now, last)
   if fits > log.first then
     at = math.max(at, (entry_at(fits - 1)) + per)
   end
-  if log.next > log.first then
-    at = math.max(at, (entry_at(log.next - 1)))
-  end
   if at - now > patience then
     refuse_nothing()
-    return verdict(false, limit - used, at - now, now)
+    return verdict(false, last > now and 0 or limit - used, at - now, now)
   end
   add_entry(log, at, n)
   drop_entries(log, live)
   keep_until(at + per, now, log.records)
-  return verdict(true, limit - used - n, at - now, now, whole(log.next - 1), whole(at))
+  return verdict(true, at > now and 0 or limit - used - n, at - now, now, whole(log.next - 1), whole(at))
 end
 
 if RECORD and is_new() then
