@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shardedlist/shardedlist/internal/blocking"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
 )
@@ -63,7 +64,7 @@ func newHolders(rdb redis.UniversalClient, name, kind string, shares int64, leas
 		return nil, err
 	}
 	h := &holders{limiter: l, shares: shares, lease: lease, refreshes: true}
-	h.queue.holders = h
+	h.queue.holders, h.queue.slice = h, blocking.MaxSlice
 	for _, option := range options {
 		option(h)
 	}

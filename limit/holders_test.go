@@ -25,6 +25,16 @@ func newSemaphore(t testing.TB, rdb redis.UniversalClient, name string, n int64,
 	return s
 }
 
+// newSleeper returns a semaphore with a client of its own, as of another process. Who waits for it sleeps until it is woken: no
+// BLPOP ends in time to hide a wake-up that is lost.
+func newSleeper(t testing.TB, server *redistest.Server, name string, n int64) *Semaphore {
+	t.Helper()
+	rdb := server.Client(t, func(o *redis.UniversalOptions) { o.ReadTimeout = -1 })
+	s := newSemaphore(t, rdb, name, n, time.Hour)
+	s.holders.queue.slice = time.Hour
+	return s
+}
+
 // With 20 clients, there are never more holders than shares: each writes itself down on the server while it holds one.
 func TestASemaphoreNeverHasMoreHoldersThanShares(t *testing.T) {
 	t.Parallel()
@@ -77,8 +87,8 @@ func TestAReleaseWakesWhoWaits(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
-		s := newSemaphore(t, rdb, newName(t, rdb), 1, time.Hour)
-		other := newSemaphore(t, server.Client(t), s.holders.name, 1, time.Hour) // as of another process
+		s := newSleeper(t, server, newName(t, rdb), 1)
+		other := newSleeper(t, server, s.holders.name, 1)
 		held, err := s.TryAcquire(soon(t))
 		require.NoError(t, err)
 		for range 10 {
@@ -101,6 +111,50 @@ func TestAReleaseWakesWhoWaits(t *testing.T) {
 	})
 }
 
+// Two processes wait. The release of one share wakes one of them, and the next release the other, since a call that was woken
+// arms again. The release of two shares at once wakes both, since a call that was woken rings on if it leaves a share.
+func TestOneWakeUpLeadsToTheNext(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		s := newSemaphore(t, rdb, newName(t, rdb), 2, time.Hour)
+		for _, atOnce := range []bool{false, true} {
+			first, err := s.TryAcquire(soon(t))
+			require.NoError(t, err)
+			second, err := s.TryAcquire(soon(t))
+			require.NoError(t, err)
+			got := make(chan *Permit, 2)
+			for range 2 {
+				other := newSleeper(t, server, s.holders.name, 2)
+				go func() {
+					p, err := other.Acquire(soon(t))
+					assert.NoError(t, err)
+					got <- p
+				}()
+				blocked(t, rdb, other.holders)
+			}
+			if atOnce {
+				held, _, err := s.holders.release(soon(t), false, first.id, second.id)
+				require.NoError(t, err)
+				require.Equal(t, int64(2), held)
+				first.end(nil)
+				second.end(nil)
+			} else {
+				require.NoError(t, first.Release(soon(t)))
+				p := <-got
+				require.NotNil(t, p)
+				got <- p
+				require.NoError(t, second.Release(soon(t)))
+			}
+			for range 2 {
+				p := <-got
+				require.NotNil(t, p)
+				require.NoError(t, p.Release(soon(t)))
+			}
+		}
+	})
+}
+
 // A wake-up reaches whoever waits, however many do in however many processes, and one release after the other: nobody is left
 // waiting beside a free share.
 func TestNoWakeUpIsLost(t *testing.T) {
@@ -109,7 +163,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		name := newName(t, server.Client(t))
 		var running sync.WaitGroup
 		for range 5 {
-			s := newSemaphore(t, server.Client(t), name, 2, time.Hour)
+			s := newSleeper(t, server, name, 2)
 			for range 4 {
 				running.Go(func() {
 					for range 5 {

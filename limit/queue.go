@@ -23,6 +23,7 @@ import (
 // be given to a process that ends while it is blocked.
 type queue struct {
 	holders *holders
+	slice   time.Duration // how long one BLPOP lasts at most; tests change it
 
 	mu      sync.Mutex
 	waiting list.List     // of *waiter
@@ -185,7 +186,7 @@ func (q *queue) block(nextEnd time.Duration) (owes bool) {
 	}()
 
 	h := q.holders
-	slice := blocking.Slice(h.runner, blocking.MaxSlice, time.Time{})
+	slice := blocking.Slice(h.runner, q.slice, time.Time{})
 	if nextEnd >= 0 {
 		slice = min(slice, max(nextEnd+time.Millisecond, time.Millisecond)) // a lease has ended when its time is over
 	}
