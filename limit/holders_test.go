@@ -362,6 +362,40 @@ func TestAPermitIsRefreshedByItself(t *testing.T) {
 	})
 }
 
+// An acquisition that is sent again, because its reply was lost, is the same one: it takes no second share, and has its token.
+// After the release it takes none.
+func TestARepeatedAcquisitionIsTheSame(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		s := newSemaphore(t, rdb, newName(t, rdb), 2, time.Minute)
+		l, err := NewLock(rdb, s.holders.name, time.Minute)
+		require.NoError(t, err)
+		first, err := s.holders.acquire(soon(t), waitsNot, "a")
+		require.NoError(t, err)
+		require.Equal(t, []string{"a"}, first.given)
+		again, err := s.holders.acquire(soon(t), waitsNot, "a", "b", "c")
+		require.NoError(t, err)
+		assert.Equal(t, []string{"a", "b"}, again.given)
+		_, _, err = s.holders.release(soon(t), true, "a", "b")
+		require.NoError(t, err)
+		late, err := s.holders.acquire(soon(t), waitsNot, "a", "c")
+		require.NoError(t, err)
+		assert.Equal(t, []string{"c"}, late.given)
+
+		locked, err := l.holders.acquire(soon(t), waitsNot, "a")
+		require.NoError(t, err)
+		relocked, err := l.holders.acquire(soon(t), waitsNot, "a")
+		require.NoError(t, err)
+		assert.Equal(t, locked.token, relocked.token)
+		_, _, err = l.holders.release(soon(t), true, "a")
+		require.NoError(t, err)
+		next, err := l.holders.acquire(soon(t), waitsNot, "b")
+		require.NoError(t, err)
+		assert.Greater(t, next.token, locked.token, "the fence does not touch the token")
+	})
+}
+
 // Fencing tokens grow from holder to holder, in however many processes, also after the key is gone.
 func TestFencingTokensGrow(t *testing.T) {
 	t.Parallel()
