@@ -215,7 +215,7 @@ func TestACancelledAcquireLeavesNothing(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
-		s := newSemaphore(t, rdb, newName(t, rdb), 1, time.Hour)
+		s := newSleeper(t, server, newName(t, rdb), 1)
 		held, err := s.TryAcquire(soon(t))
 		require.NoError(t, err)
 		for range 5 {
@@ -240,9 +240,7 @@ func TestACancelledAcquireLeavesNothing(t *testing.T) {
 			defer s.holders.queue.mu.Unlock()
 			return !s.holders.queue.serving
 		}, patience, time.Millisecond)
-		require.Eventually(t, func() bool { // the state, and nothing else
-			return len(keysOf(t, rdb, s.holders.name)) == 1
-		}, patience, time.Millisecond)
+		assert.Equal(t, []string{s.holders.state()}, keysOf(t, rdb, s.holders.name))
 		holders, err := rdb.ZCount(soon(t), s.holders.state(), "(0", "+inf").Result()
 		require.NoError(t, err)
 		assert.Equal(t, int64(1), holders)

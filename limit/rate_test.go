@@ -24,7 +24,7 @@ type admission struct {
 
 // spans returns the most that was admitted within any span of a length that begins at an admission.
 func mostIn(span time.Duration, admissions []admission) (most int64) {
-	slices.SortFunc(admissions, func(a, b admission) int { return a.at.Compare(b.at) })
+	slices.SortFunc(admissions, byTime)
 	var sum int64
 	from := 0
 	for _, a := range admissions {
@@ -38,33 +38,59 @@ func mostIn(span time.Duration, admissions []admission) (most int64) {
 	return most
 }
 
-// demand calls ask from many goroutines over 20 clients for a while, and returns what was admitted.
-func demand(t *testing.T, server *redistest.Server, last time.Duration, create func(rdb redis.UniversalClient) func(ctx context.Context) (admission, bool, error)) []admission {
+// demand calls ask from many goroutines over 20 clients for a while, and returns what was admitted and what was refused.
+func demand(t *testing.T, server *redistest.Server, create func(rdb redis.UniversalClient) func(ctx context.Context, n int64) (Decision, error)) (admissions, refusals []admission) {
 	t.Helper()
 	var mu sync.Mutex
-	var admissions []admission
 	var running sync.WaitGroup
-	until := time.Now().Add(last)
+	until := time.Now().Add(demandFor)
 	for range 20 {
 		ask := create(server.Client(t))
 		for range 3 {
 			running.Go(func() {
 				for time.Now().Before(until) {
-					got, allowed, err := ask(t.Context())
+					n := 1 + rand.Int64N(2)
+					d, err := ask(t.Context(), n)
 					if !assert.NoError(t, err) {
 						return
 					}
-					if allowed {
-						mu.Lock()
-						admissions = append(admissions, got)
-						mu.Unlock()
+					mu.Lock()
+					if d.Allowed {
+						admissions = append(admissions, admission{d.At, n})
+					} else {
+						refusals = append(refusals, admission{d.At, n})
 					}
+					mu.Unlock()
 				}
 			})
 		}
 	}
 	running.Wait()
-	return admissions
+	slices.SortFunc(admissions, byTime)
+	require.NotEmpty(t, refusals)
+	return admissions, refusals
+}
+
+func byTime(a, b admission) int { return a.at.Compare(b.at) }
+
+// longestPause returns how long there was no demand at most: it depends on the machine.
+func longestPause(lists ...[]admission) (longest time.Duration) {
+	all := slices.Concat(lists...)
+	slices.SortFunc(all, byTime)
+	for i := 1; i < len(all); i++ {
+		longest = max(longest, all[i].at.Sub(all[i-1].at))
+	}
+	return longest
+}
+
+// assertUsed checks that 95 % of what may be admitted was, if there was demand all the time. Whether each refusal was needed is
+// checked in any case.
+func assertUsed(t *testing.T, used int64, may float64, pause time.Duration) {
+	t.Helper()
+	t.Logf("%d of %.0f used, no demand for up to %v", used, may, pause)
+	if pause < window/50 {
+		assert.GreaterOrEqual(t, float64(used), may*0.95)
+	}
 }
 
 func total(admissions []admission) (n int64) {
@@ -90,32 +116,32 @@ const (
 	demandFor = 2500 * time.Millisecond
 )
 
-// With 20 clients, no window admits more than it may, and those that lie within the demand are used up.
+// With 20 clients, no window admits more than it may, a call is refused only if its window is full, and windows within the demand
+// are used up.
 func TestAFixedWindowAdmitsWhatItMayAndNoMore(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		name := newName(t, server.Client(t))
-		admissions := demand(t, server, demandFor, func(rdb redis.UniversalClient) func(context.Context) (admission, bool, error) {
+		admissions, refusals := demand(t, server, func(rdb redis.UniversalClient) func(context.Context, int64) (Decision, error) {
 			w, err := NewFixedWindow(rdb, name, perWindow, window)
 			require.NoError(t, err)
-			return func(ctx context.Context) (admission, bool, error) {
-				n := 1 + rand.Int64N(2)
-				d, err := w.AllowN(ctx, n)
-				return admission{d.At, n}, d.Allowed, err
-			}
+			return w.AllowN
 		})
 		counts := map[time.Time]int64{}
 		for _, a := range admissions {
 			counts[a.at.Truncate(window)] += a.n
 		}
-		require.GreaterOrEqual(t, len(counts), 4)
 		var sum int64
 		for _, count := range counts {
 			assert.LessOrEqual(t, count, int64(perWindow))
 			sum += count
 		}
+		for _, r := range refusals {
+			begin := r.at.Truncate(window)
+			require.Greater(t, total(between(admissions, begin, r.at.Add(1)))+r.n, int64(perWindow))
+		}
 		// The first and the last window may be partly outside of the demand.
-		assert.GreaterOrEqual(t, sum, int64(float64(len(counts)-2)*perWindow*0.95))
+		assertUsed(t, sum, float64(len(counts)-2)*perWindow, longestPause(admissions, refusals))
 	})
 }
 
@@ -158,54 +184,58 @@ func TestOnlyAFixedWindowHasADoubleBurst(t *testing.T) {
 	})
 }
 
-// With 20 clients, no span admits more than it may, wherever it begins, and what may be admitted is used.
+// With 20 clients, no span admits more than it may, wherever it begins, a call is refused only if the span is full, and what may
+// be admitted is used.
 func TestASlidingWindowAdmitsWhatItMayAndNoMore(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		name := newName(t, server.Client(t))
-		admissions := demand(t, server, demandFor, func(rdb redis.UniversalClient) func(context.Context) (admission, bool, error) {
+		admissions, refusals := demand(t, server, func(rdb redis.UniversalClient) func(context.Context, int64) (Decision, error) {
 			w, err := NewSlidingWindow(rdb, name, perWindow, window)
 			require.NoError(t, err)
-			return func(ctx context.Context) (admission, bool, error) {
-				n := 1 + rand.Int64N(2)
-				d, err := w.AllowN(ctx, n)
-				return admission{d.At, n}, d.Allowed, err
-			}
+			return w.AllowN
 		})
 		assert.LessOrEqual(t, mostIn(window, admissions), int64(perWindow))
+		for _, r := range refusals {
+			require.Greater(t, total(between(admissions, r.at.Add(1-window), r.at.Add(1)))+r.n, int64(perWindow))
+		}
 		first := admissions[0].at
 		spans := admissions[len(admissions)-1].at.Sub(first) / window
-		require.GreaterOrEqual(t, spans, time.Duration(3))
 		used := total(between(admissions, first, first.Add(spans*window)))
-		assert.GreaterOrEqual(t, used, int64(float64(spans)*perWindow*0.95))
+		assertUsed(t, used, float64(spans)*perWindow, longestPause(admissions, refusals))
 	})
 }
 
-// With 20 clients, no span admits more than the burst and what comes in meanwhile, and what comes in is used.
+// With 20 clients, no span admits more than the burst and what comes in meanwhile, a call is refused only if there are too few
+// tokens, and what comes in is used.
 func TestATokenBucketAdmitsWhatItMayAndNoMore(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		name := newName(t, server.Client(t))
 		const rate, burst = 130, 20 // a second
-		admissions := demand(t, server, demandFor, func(rdb redis.UniversalClient) func(context.Context) (admission, bool, error) {
+		admissions, refusals := demand(t, server, func(rdb redis.UniversalClient) func(context.Context, int64) (Decision, error) {
 			b, err := NewTokenBucket(rdb, name, rate, time.Second, burst)
 			require.NoError(t, err)
-			return func(ctx context.Context) (admission, bool, error) {
-				n := 1 + rand.Int64N(2)
-				d, err := b.AllowN(ctx, n)
-				return admission{d.At, n}, d.Allowed, err
-			}
+			return b.AllowN
 		})
-		assertConforms(t, admissions, rate, burst)
+		tokens := assertConforms(t, admissions, rate, burst)
+		for _, r := range refusals {
+			last, _ := slices.BinarySearchFunc(admissions, admission{at: r.at.Add(1)}, byTime)
+			if last > 0 { // the tokens of that moment
+				got := min(burst, tokens[last-1]+r.at.Sub(admissions[last-1].at).Seconds()*rate)
+				require.Less(t, got, float64(r.n)+0.01)
+			}
+		}
 		lasted := admissions[len(admissions)-1].at.Sub(admissions[0].at)
-		assert.GreaterOrEqual(t, float64(total(admissions)), (burst+rate*lasted.Seconds())*0.95)
+		assertUsed(t, total(admissions), burst+rate*lasted.Seconds(), longestPause(admissions, refusals))
 	})
 }
 
-// assertConforms checks that a bucket of a rate a second allows the admissions, by an own count of its tokens.
-func assertConforms(t *testing.T, admissions []admission, rate, burst float64) {
+// assertConforms checks that a bucket of a rate a second allows the admissions, by an own count of its tokens. It returns how many
+// there were after each.
+func assertConforms(t *testing.T, admissions []admission, rate, burst float64) (after []float64) {
 	t.Helper()
-	slices.SortFunc(admissions, func(a, b admission) int { return a.at.Compare(b.at) })
+	slices.SortFunc(admissions, byTime)
 	tokens := burst
 	for i, a := range admissions {
 		if i > 0 {
@@ -213,7 +243,9 @@ func assertConforms(t *testing.T, admissions []admission, rate, burst float64) {
 		}
 		tokens -= float64(a.n)
 		require.GreaterOrEqual(t, tokens, -1e-6, "admission %d", i)
+		after = append(after, tokens)
 	}
+	return after
 }
 
 // waitingLimiters are the limiters that callers wait for: 100 a second, of which 10 at once.
@@ -225,8 +257,8 @@ func waitingLimiters(t *testing.T, rdb redis.UniversalClient, name string) map[s
 	return map[string]*reserver{"bucket": &b.reserver, "sliding": &w.reserver}
 }
 
-// Callers who wait get times of their own: what is admitted is what may be, no time is left out, and nobody returns before the
-// time.
+// Callers who wait get times of their own: what is admitted is what may be, nobody waits longer than needed, and nobody returns
+// before the time.
 func TestWhoWaitsIsServedAtTheRate(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
@@ -237,33 +269,54 @@ func TestWhoWaitsIsServedAtTheRate(t *testing.T) {
 				name := newName(t, rdb)
 				var mu sync.Mutex
 				var admissions []admission
+				waited := map[time.Time]bool{}
 				var running sync.WaitGroup
 				for range 20 {
 					r := waitingLimiters(t, server.Client(t), name)[kind]
-					for range 9 { // all at once, so that somebody waits all the time
+					for range 3 {
 						running.Go(func() {
-							at, err := r.reserve(soon(t), 1)
-							now := serverTime(t, rdb, r.state())
-							assert.NoError(t, err)
-							assert.False(t, now.Before(at), "not before its time")
-							mu.Lock()
-							admissions = append(admissions, admission{at, 1})
-							mu.Unlock()
+							for range 3 {
+								d, err := r.reserve(soon(t), 1)
+								after, at := serverTime(t, rdb, r.state()), d.At.Add(d.RetryAfter)
+								assert.NoError(t, err)
+								assert.False(t, after.Before(at), "not before its time")
+								mu.Lock()
+								admissions = append(admissions, admission{at, 1})
+								waited[at] = d.RetryAfter > 0
+								mu.Unlock()
+							}
 						})
 					}
 				}
 				running.Wait()
 				require.Len(t, admissions, 180)
+				needed := 0
 				if kind == "bucket" {
-					assertConforms(t, admissions, 100, 10)
+					for i, tokens := range assertConforms(t, admissions, 100, 10) {
+						if waited[admissions[i].at] {
+							needed++
+							assert.Less(t, tokens, 0.01, "who waited took the token when it came")
+						}
+					}
 				} else {
 					assert.LessOrEqual(t, mostIn(100*time.Millisecond, admissions), int64(10))
+					for _, a := range admissions {
+						if waited[a.at] {
+							needed++
+							before := between(admissions, a.at.Add(-100*time.Millisecond), a.at)
+							assert.GreaterOrEqual(t, len(before), 10-sameTime(admissions, a.at)+1, "a microsecond earlier, the span was full")
+						}
+					}
 				}
-				lasted := admissions[179].at.Sub(admissions[0].at).Seconds()
-				assert.LessOrEqual(t, lasted, 1.7/0.95, "180 calls take 1.7 s if none of the rate is left out")
+				t.Logf("%d waited", needed)
 			})
 		}
 	})
+}
+
+// sameTime returns how many were admitted for a moment.
+func sameTime(admissions []admission, at time.Time) int {
+	return len(between(admissions, at, at.Add(1)))
 }
 
 // Each call that reaches the server gets a time after those of the calls before it, however many it is for.
@@ -352,11 +405,14 @@ func TestCancelledWaitsAreGivenBack(t *testing.T) {
 			}
 			running.Wait()
 			assert.Equal(t, int64(12), canceled.Load())
+			require.Eventually(t, func() bool { // on a slow machine, a call returns before all is given back
+				again, err := r.Allow(soon(t))
+				return err == nil && again.RetryAfter <= refused.RetryAfter
+			}, patience, time.Millisecond, kind)
 			again, err := r.Allow(soon(t))
 			require.NoError(t, err)
 			assert.False(t, again.Allowed, "what was used is not given back")
-			assert.LessOrEqual(t, again.RetryAfter, refused.RetryAfter, kind)
-			assert.Greater(t, again.RetryAfter, refused.RetryAfter-time.Minute, kind)
+			assert.Greater(t, again.RetryAfter, refused.RetryAfter-2*patience, kind)
 		}
 	})
 }
@@ -380,10 +436,10 @@ func TestCancelledWaitsAdmitNoMoreThanMayBe(t *testing.T) {
 							ctx, cancel := context.WithCancel(t.Context())
 							timer := time.AfterFunc(time.Duration(rand.Int64N(int64(400*time.Millisecond))), cancel)
 							n := 1 + rand.Int64N(3)
-							at, err := r.reserve(ctx, n)
+							d, err := r.reserve(ctx, n)
 							if err == nil {
 								mu.Lock()
-								admissions = append(admissions, admission{at, n})
+								admissions = append(admissions, admission{d.At.Add(d.RetryAfter), n})
 								mu.Unlock()
 							} else {
 								assert.ErrorIs(t, err, context.Canceled)

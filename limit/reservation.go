@@ -50,10 +50,10 @@ func (r *reserver) WaitN(ctx context.Context, n int64) error {
 	return r.wrap("wait", err)
 }
 
-// reserve waits for n, and returns the time for which the server has admitted them.
-func (r *reserver) reserve(ctx context.Context, n int64) (time.Time, error) {
+// reserve waits for n, and returns the decision: the server has admitted them for RetryAfter later than At.
+func (r *reserver) reserve(ctx context.Context, n int64) (Decision, error) {
 	if err := checkNumber(n, r.most); err != nil {
-		return time.Time{}, err
+		return Decision{}, err
 	}
 	patience := maxSpan
 	if deadline, ok := ctx.Deadline(); ok {
@@ -63,20 +63,20 @@ func (r *reserver) reserve(ctx context.Context, n int64) (time.Time, error) {
 	op.Reclaimer = reclaimer{r, n}
 	reply, err := op.Run(ctx)
 	if err != nil {
-		return time.Time{}, err
+		return Decision{}, err
 	}
 	decision, taken, err := readVerdict(reply)
 	if err != nil {
-		return time.Time{}, err
+		return Decision{}, err
 	}
 	if !decision.Allowed {
-		return time.Time{}, fmt.Errorf("%w: it would take %v: %w", ErrNotAcquired, decision.RetryAfter, context.DeadlineExceeded)
+		return Decision{}, fmt.Errorf("%w: it would take %v: %w", ErrNotAcquired, decision.RetryAfter, context.DeadlineExceeded)
 	}
 	if err := script.Sleep(ctx, decision.RetryAfter); err != nil {
 		r.undo(n, taken)
-		return time.Time{}, err
+		return Decision{}, err
 	}
-	return decision.At.Add(decision.RetryAfter), nil
+	return decision, nil
 }
 
 // undo gives back what was taken. It waits for the server for as long as a caller who gives up does, and then goes on alone.
