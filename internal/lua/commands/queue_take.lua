@@ -54,7 +54,11 @@ local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
 local now = math.floor(micros / 1000)
 local paused, tat, guard, waits = unpack(redis.call('HMGET', QUEUE, 'paused', 'tat', 'guard', 'waits'))
-tat = tat and math.min(tonumber(tat), micros) -- it lies ahead only if the clock was set back
+tat = tonumber(tat)
+local set_back = tat and tat > micros + burst * interval -- the clock was, or other limits apply: the bucket is empty
+if set_back then
+  tat = micros + burst * interval
+end
 
 -- next_take returns when a job may be taken, in milliseconds, after this script has taken some and if nothing else happens;
 -- or nil.
@@ -190,9 +194,9 @@ end
 if taken > 0 then
   redis.call('HSET', JOBS, unpack(fields))
   redis.call('ZADD', TIMES, unpack(scores))
-  if interval > 0 then
-    redis.call('HSET', QUEUE, 'tat', string.format('%.3f', tat))
-  end
+end
+if interval > 0 and (taken > 0 or set_back) then
+  redis.call('HSET', QUEUE, 'tat', string.format('%.3f', tat))
 end
 
 -- Write: who looks again.
