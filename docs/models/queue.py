@@ -23,7 +23,7 @@ RULES = {
     "earlier": "a delayed job that comes before the timer rings",
     "end_rings": "a job that ends rings for those who wait for the concurrency",
     "resume_rings": "Resume rings for those who wait",
-    "attempt": "a job is settled, or its lease extended, by its last attempt only",
+    "name": "a job is settled, or its lease extended, by whoever has the lease: each has a name of its own",
     "expired_first": "a lease that has run out is taken before new jobs",
     "count_leased": "jobs that run count against the concurrency",
     "tokens": "every start takes a token",
@@ -44,6 +44,7 @@ class Queue:
         self.waiting, self.leased, self.delayed, self.dead, self.done = [], {}, {}, [], []
         self.tat, self.paused = 0, False
         self.armed, self.waits, self.guard, self.bell = False, None, None, 0
+        self.names = 0
         self.starts, self.seen, self.ran_out = [], [], set()  # for the checks
 
     def has(self, rule):
@@ -71,11 +72,11 @@ class Queue:
         base = max(self.tat, self.now - self.burst * self.interval)
         tokens = int((self.now - base) // self.interval) if self.interval else count
         budget = 0 if self.paused else min(count, tokens)
-        expired = sorted((end, job) for job, (end, _) in self.leased.items() if end <= self.now)
+        expired = sorted((lease[0], job) for job, lease in self.leased.items() if lease[0] <= self.now)
         if not self.has("expired_first"):
             expired = []
         taken = [job for _, job in expired[:budget]]
-        self.ran_out.update((job, self.leased[job][1]) for job in taken)
+        self.ran_out.update((job, self.leased[job][2]) for job in taken)
         room = self.concurrency - (len(self.leased) if self.has("count_leased") else 0) if self.concurrency else count
         budget = max(0, min(budget - len(taken), room))
         due = sorted((at, job) for job, (at, _) in self.delayed.items() if at <= self.now)
@@ -84,9 +85,10 @@ class Queue:
         got = [(job, self.leased[job][1]) for job in taken] + [(job, self.delayed.pop(job)[1]) for job in fresh]
         got += self.waiting[:budget]
         del self.waiting[:budget]
-        jobs = [(job, attempt + 1) for job, attempt in got]
-        for job, attempt in jobs:
-            self.leased[job] = (self.now + self.lease, attempt)
+        self.names += 1
+        jobs = [(job, attempt + 1, (self.names if self.has("name") else attempt + 1, self.names)) for job, attempt in got]
+        for job, attempt, name in jobs:
+            self.leased[job] = (self.now + self.lease, attempt, name)
             self.starts.append(self.now)
         if self.interval and self.has("tokens"):
             self.tat = base + len(jobs) * self.interval
@@ -112,7 +114,7 @@ class Queue:
         concurrency is used up."""
         full = self.concurrency and len(self.leased) >= self.concurrency
         left = bool(self.waiting) or any(at <= self.now for at, _ in self.delayed.values())
-        ends = [end for end, _ in self.leased.values()] if leases else []
+        ends = [lease[0] for lease in self.leased.values()] if leases else []
         moments = ends + ([] if full else [at for at, _ in self.delayed.values()])
         event = self.now if left and not full else min(moments, default=None)
         if event is not None and self.interval:
@@ -120,29 +122,37 @@ class Queue:
             event = max(event, base + self.interval)
         return None if self.paused else event, left, full
 
-    def holds(self, job, attempt):
-        return job in self.leased and (self.leased[job][1] == attempt or not self.has("attempt"))
-
-    def settle(self, job, attempt, how, delay=0):
-        if not self.holds(job, attempt):
+    def holds(self, job, name):
+        if job not in self.leased or self.leased[job][2][0] != name[0]:
             return False
-        del self.leased[job]
+        if self.leased[job][2] != name:
+            raise Violation(f"{job} is taken for that of another lease")
+        return True
+
+    def settle(self, job, name, how, delay=0):
+        if not self.holds(job, name):
+            return False
+        attempt = self.leased.pop(job)[1]
         if how == "done":
             self.done.append(job)
         elif how == "dead":
             self.dead.append(job)
         else:
-            self.delay(job, attempt, self.now + delay)
+            self.delay(job, max(0, attempt - (how == "back")), self.now + delay)
         if self.waits == "concurrency" and self.has("end_rings"):
             self.waits = None
             self.ring()
         return True
 
-    def extend(self, job, attempt):
-        if self.holds(job, attempt):
-            self.leased[job] = (self.now + self.lease, self.leased[job][1])
+    def extend(self, job, name):
+        if self.holds(job, name):
+            self.leased[job] = (self.now + self.lease, *self.leased[job][1:])
             return True
         return False
+
+    def retry(self):
+        if self.dead:
+            self.delay(self.dead.pop(0), 0, self.now)
 
     def resume(self):
         self.paused = False
@@ -176,11 +186,11 @@ class Walk:
     def __init__(self, seed, without=None):
         r = self.r = random.Random(seed)
         rules = set(RULES) - {without}
-        self.q = Queue(rules, r.choice([0, 0, 1, 2, 3]), r.choice([0, 0, 3]), r.choice([1, 2, 4]), 20, 9)
+        self.q = Queue(rules, r.choice([0, 0, 1, 2, 3]), r.choice([0, 0, 3]), r.choice([1, 2, 4]), 20, r.choice([2, 9]))
         self.processes = [Process(i, r.choice([1, 1, 2, 3])) for i in range(r.choice([1, 2, 3]))]
         self.mortal = r.random() < .3 and len(self.processes) > 1
         self.sluggish = self.careless = r.random() < .3  # handlers may outlive their leases
-        self.todo, self.next, self.died, self.ran = r.choice([5, 12, 25]), 0, False, {}
+        self.todo, self.next, self.died = r.choice([5, 12, 25]), 0, False
 
     def wake(self, p):
         """What ends a BLPOP of a process, if anything does."""
@@ -191,17 +201,11 @@ class Walk:
         return p.until is not None and q.now >= p.until
 
     def begin(self, p, jobs):
-        for job, attempt in jobs:
+        for job, attempt, name in jobs:
             for held in (h for other in self.processes for h in other.running if h[0] == job):
-                if held not in self.q.ran_out:
-                    raise Violation(f"{job} is begun again while attempt {held[1]} holds it")
-            if any(job == j for j, _ in p.running):
-                p.running = [(j, a) for j, a in p.running if j != job]  # its context has ended
-            p.running.append((job, attempt))
-            before = self.ran.get(job)
-            if before is not None and attempt <= before:
-                raise Violation(f"attempt {attempt} of {job} after {before}")
-            self.ran[job] = attempt
+                if (job, held[2]) not in self.q.ran_out:
+                    raise Violation(f"{job} is begun again while another process holds it")
+            p.running.append((job, attempt, name))
 
     def take(self, p, woken):
         jobs, stays, until = self.q.take(p.name, p.count, woken)
@@ -239,11 +243,11 @@ class Walk:
 
     def finish(self, p):
         r, q = self.r, self.q
-        job, attempt = p.running.pop(r.randrange(len(p.running)))
-        how, delay = r.choice([("done", 0), ("done", 0), ("done", 0), ("retry", r.choice([0, 2, 9]))])
+        job, attempt, name = p.running.pop(r.randrange(len(p.running)))
+        how, delay = r.choice([("done", 0), ("done", 0), ("done", 0), ("retry", r.choice([0, 2, 9])), ("back", 0)])
         if attempt >= q.attempts and how == "retry":
             how = "dead"
-        q.settle(job, attempt, how, delay)
+        q.settle(job, name, how, delay)
 
     def die(self):
         p = self.r.choice(self.processes)
@@ -255,7 +259,7 @@ class Walk:
         q = self.q
         for p in self.processes:
             if not (self.sluggish and self.r.random() < .9):
-                p.running = [(j, a) for j, a in p.running if q.extend(j, a)]
+                p.running = [(j, a, n) for j, a, n in p.running if q.extend(j, n)]
 
     def tick(self):
         self.q.now += 1
@@ -283,7 +287,9 @@ class Walk:
                 q.paused = True
             elif x < .76:
                 q.resume()
-            elif x < .765 and self.mortal:
+            elif x < .78:
+                q.retry()
+            elif x < .785 and self.mortal:
                 self.die()
             elif x < .95:
                 self.tick()
