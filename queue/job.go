@@ -18,6 +18,7 @@ type Job struct {
 	Due       time.Time // of [Queue.Peek]: when a delayed job is due, or the lease of a leased one ends, by the clock of the server
 
 	unique string // the hash of its unique key, or empty
+	member string // in the sorted set of times, if it is leased
 }
 
 // An envelope is '\xffJ', flags, the id, the attempt, what the flags say, and the payload. lua/shared/jobs.lua reads it up to the attempt.

@@ -79,7 +79,8 @@ func leased(element string) (job *Job, c claim, err error) {
 	if job, err = Parse(envelope); err != nil {
 		return nil, claim{}, err
 	}
-	return job, claim{member: envelope[idAt:attemptAt] + lease, unique: job.unique}, nil
+	job.member = envelope[idAt:attemptAt] + lease
+	return job, claim{job.member, job.unique}, nil
 }
 
 // Reclaim gives back jobs that were taken when nobody waited for the reply any more.
