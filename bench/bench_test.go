@@ -97,11 +97,12 @@ func TestShortSections(t *testing.T) {
 	requireRedis(t)
 	dir := t.TempDir()
 	data := filepath.Join(dir, "results.json")
-	if err := run(t.Context(), []string{"-short", "-runs", "1", "-only", "pairs|many|large|adopt|spread|reshard", "-o", dir, "-data", data}); err != nil {
+	if err := run(t.Context(), []string{"-short", "-runs", "1", "-only", "jobs|pairs|many|large|adopt|spread|reshard", "-o", dir, "-data", data}); err != nil {
 		t.Fatal(err)
 	}
 	page := read(t, dir, "benchmarks.md")
-	for _, want := range []string{"| list of 3 | go-redis |", "| Pops from many lists, against go-redis |", "| LPop | 102,400 | 64 |", "| by hand, elements/s |"} {
+	for _, want := range []string{"| list of 3 | go-redis |", "| Pops from many lists, against go-redis |", "| LPop | 102,400 | 64 |", "| by hand, elements/s |",
+		"| 0 | asynq | ", "| 10,000 | rmq | ", "| 500 | asynq, looking every 10 ms | ", "| Handlers at once of 20 consumers, Concurrency(10) | ≤ 10 | "} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the report lacks %q", want)
 		}
@@ -113,6 +114,11 @@ func TestShortSections(t *testing.T) {
 	for _, r := range stored.Large {
 		if r.Ops <= 0 {
 			t.Errorf("%s of %s: %v", r.Op, r.Client, r.Ops)
+		}
+	}
+	for _, r := range stored.Jobs.Rates {
+		if r.Ops <= 0 {
+			t.Errorf("jobs of %s, %d waiting: %v", r.Client, r.Waiting, r.Ops)
 		}
 	}
 	for _, r := range stored.Pairs {

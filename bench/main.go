@@ -42,6 +42,7 @@ var sections = []struct {
 	{"many", (*bench).many},
 	{"large", (*bench).large},
 	{"queue", (*bench).queue},
+	{"jobs", (*bench).jobs},
 	{"wakeup", (*bench).wakeup},
 	{"blocked", (*bench).blocked},
 	{"cancel", (*bench).cancel},

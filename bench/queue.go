@@ -27,8 +27,11 @@ type broker struct {
 	produce func(ctx context.Context, payload string) error
 	// consume starts the consumers, which call got for each element. The function that it returns stops them; by then all
 	// elements have arrived.
-	consume func(ctx context.Context, got func()) (stop func() error, err error)
-	close   func()
+	consume func(ctx context.Context, got func(payload string)) (stop func() error, err error)
+	// fill produces many elements at once, and delay elements that are due at that time. They are nil if no section needs them.
+	fill  func(ctx context.Context, payloads []string) error
+	delay func(ctx context.Context, due time.Time, payloads []string) error
+	close func()
 }
 
 // queue measures the throughput from producers to blocking consumers.
@@ -86,7 +89,7 @@ func (b *bench) move(ctx context.Context, broker *broker, d time.Duration) (figu
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	var produced, got atomic.Int64
-	stop, err := broker.consume(ctx, func() { got.Add(1) })
+	stop, err := broker.consume(ctx, func(string) { got.Add(1) })
 	if err != nil {
 		return figures{}, err
 	}
@@ -128,7 +131,7 @@ func (b *bench) move(ctx context.Context, broker *broker, d time.Duration) (figu
 const endOfQueue = "end"
 
 // consumers starts goroutines that pop until they receive endOfQueue.
-func consumers(pop func() (string, error), end func() error, got func()) (stop func() error) {
+func consumers(pop func() (string, error), end func() error, got func(string)) (stop func() error) {
 	var group sync.WaitGroup
 	var failure atomic.Pointer[error]
 	for range queueWorkers {
@@ -142,7 +145,7 @@ func consumers(pop func() (string, error), end func() error, got func()) (stop f
 				if value == endOfQueue {
 					return
 				}
-				got()
+				got(value)
 			}
 		})
 	}
@@ -170,7 +173,7 @@ func shardedBroker(s *server, key string) (*broker, error) {
 	return &broker{
 		name:    ours,
 		produce: produce,
-		consume: func(ctx context.Context, got func()) (func() error, error) {
+		consume: func(ctx context.Context, got func(string)) (func() error, error) {
 			pop := func() (string, error) { return out.BLPop(ctx, 0) }
 			return consumers(pop, func() error { return produce(ctx, endOfQueue) }, got), nil
 		},
@@ -184,7 +187,7 @@ func goRedisBroker(s *server, key string) (*broker, error) {
 	return &broker{
 		name:    "go-redis",
 		produce: produce,
-		consume: func(ctx context.Context, got func()) (func() error, error) {
+		consume: func(ctx context.Context, got func(string)) (func() error, error) {
 			pop := func() (string, error) { return second(consumer.BLPop(ctx, 0, key).Result()) }
 			return consumers(pop, func() error { return produce(ctx, endOfQueue) }, got), nil
 		},
@@ -203,7 +206,7 @@ func rueidisBroker(s *server, key string) (*broker, error) {
 	return &broker{
 		name:    "rueidis",
 		produce: produce,
-		consume: func(ctx context.Context, got func()) (func() error, error) {
+		consume: func(ctx context.Context, got func(string)) (func() error, error) {
 			pop := func() (string, error) {
 				return second(client.Do(ctx, client.B().Blpop().Key(key).Timeout(0).Build()).AsStrSlice())
 			}
@@ -221,24 +224,39 @@ func second(reply []string, err error) (string, error) {
 	return reply[1], nil
 }
 
-func asynqBroker(s *server, key string) (*broker, error) {
+func asynqBroker(s *server, key string) (*broker, error) { return asynqWith(0)(s, key) }
+
+// asynqWith returns a broker that looks for tasks that are due once per interval. 0 is the default of asynq, 5 s.
+func asynqWith(interval time.Duration) func(*server, string) (*broker, error) {
+	return func(s *server, key string) (*broker, error) { return openAsynq(s, key, interval) }
+}
+
+func openAsynq(s *server, key string, interval time.Duration) (*broker, error) {
 	connection := asynq.RedisClientOpt{Addr: s.addr, PoolSize: 2 * queueWorkers}
 	client := asynq.NewClient(connection)
+	enqueue := func(ctx context.Context, payload string, options ...asynq.Option) error {
+		_, err := client.EnqueueContext(ctx, asynq.NewTask("move", []byte(payload)), append(options, asynq.Queue(key))...)
+		return err
+	}
 	return &broker{
-		name: "asynq",
-		produce: func(ctx context.Context, payload string) error {
-			_, err := client.EnqueueContext(ctx, asynq.NewTask("move", []byte(payload)), asynq.Queue(key))
-			return err
+		name:    "asynq",
+		produce: func(ctx context.Context, payload string) error { return enqueue(ctx, payload) },
+		fill: func(ctx context.Context, payloads []string) error {
+			return together(len(payloads), func(i int) error { return enqueue(ctx, payloads[i]) })
 		},
-		consume: func(ctx context.Context, got func()) (func() error, error) {
+		delay: func(ctx context.Context, due time.Time, payloads []string) error {
+			return together(len(payloads), func(i int) error { return enqueue(ctx, payloads[i], asynq.ProcessAt(due)) })
+		},
+		consume: func(ctx context.Context, got func(string)) (func() error, error) {
 			workers := asynq.NewServer(connection, asynq.Config{
-				Concurrency:       queueWorkers,
-				Queues:            map[string]int{key: 1},
-				TaskCheckInterval: time.Millisecond,
-				LogLevel:          asynq.FatalLevel,
+				Concurrency:              queueWorkers,
+				Queues:                   map[string]int{key: 1},
+				TaskCheckInterval:        time.Millisecond,
+				DelayedTaskCheckInterval: interval,
+				LogLevel:                 asynq.FatalLevel,
 			})
-			err := workers.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
-				got()
+			err := workers.Start(asynq.HandlerFunc(func(_ context.Context, task *asynq.Task) error {
+				got(string(task.Payload()))
 				return nil
 			}))
 			return func() error { workers.Shutdown(); return nil }, err
@@ -261,15 +279,15 @@ func rmqBroker(s *server, key string) (*broker, error) {
 	return &broker{
 		name:    "rmq",
 		produce: func(_ context.Context, payload string) error { return queue.Publish(payload) },
-		consume: func(_ context.Context, got func()) (func() error, error) {
+		fill:    func(_ context.Context, payloads []string) error { return queue.Publish(payloads...) },
+		consume: func(_ context.Context, got func(string)) (func() error, error) {
 			if err := queue.StartConsuming(10*queueWorkers, time.Millisecond); err != nil {
 				return nil, err
 			}
 			for range queueWorkers {
 				_, err := queue.AddConsumerFunc("consumer", func(d rmq.Delivery) {
-					if d.Ack() == nil {
-						got()
-					}
+					got(d.Payload())
+					_ = d.Ack() // repeats what fails
 				})
 				if err != nil {
 					return nil, err
@@ -279,4 +297,29 @@ func rmqBroker(s *server, key string) (*broker, error) {
 		},
 		close: func() { _ = rdb.Close() },
 	}, nil
+}
+
+// together calls do for 0 to count-1, from queueWorkers goroutines.
+func together(count int, do func(i int) error) error {
+	var group sync.WaitGroup
+	var next atomic.Int64
+	var failure atomic.Pointer[error]
+	for range queueWorkers {
+		group.Go(func() {
+			for failure.Load() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= count {
+					return
+				}
+				if err := do(i); err != nil {
+					failure.CompareAndSwap(nil, &err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if err := failure.Load(); err != nil {
+		return *err
+	}
+	return nil
 }

@@ -66,6 +66,9 @@ func newReport(from results) *report {
 	if from.Queue != nil {
 		r.queue(from.Queue)
 	}
+	if from.Jobs != nil {
+		r.jobs(from.Jobs)
+	}
 	if from.Wakeup != nil {
 		r.wakeup(from.Wakeup)
 	}

@@ -25,6 +25,7 @@ type results struct {
 	Many       *manyResult     `json:"many,omitempty"`
 	Large      throughputs     `json:"large,omitempty"`
 	Queue      []clientResult  `json:"queue,omitempty"` // ours first
+	Jobs       *jobsResult     `json:"jobs,omitempty"`
 	Wakeup     *wakeupResult   `json:"wakeup,omitempty"`
 	Blocked    *blockedResult  `json:"blocked,omitempty"`
 	Cancel     *cancelResult   `json:"cancel,omitempty"`

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/queue"
+)
+
+const (
+	limitConsumers = 20 // each with a client of its own
+	limitWorkers   = 50 // of each
+	limitJobs      = 10 // of Concurrency
+	limitHandler   = 5 * time.Millisecond
+)
+
+// jobsLimit are figures of a queue with a Rate.
+type jobsLimit struct {
+	Rate     int64   `json:"rate"` // in a second
+	Burst    int64   `json:"burst"`
+	Used     float64 `json:"used"`           // share of the rate
+	Most     int     `json:"most_in_second"` // that began in any second
+	Commands float64 `json:"commands_per_second"`
+}
+
+// jobsConcurrency are figures of a queue with a Concurrency.
+type jobsConcurrency struct {
+	Consumers int     `json:"consumers"`
+	Workers   int     `json:"workers"` // of each
+	Ops       float64 `json:"jobs_per_second"`
+	Used      float64 `json:"used"` // jobs per second as a share of what the limit and the handler allow
+	Busy      float64 `json:"busy"` // handlers that run on average, as a share of the limit
+	Most      int64   `json:"most"` // handlers that ran at once
+}
+
+// consumersOf runs the handler in so many consumers of a queue, and waits until stop is called.
+func (b *bench) consumersOf(ctx context.Context, name string, consumers, workers int, handler queue.Handler, options ...queue.Option) (stop func() error, err error) {
+	var clients []*redis.Client
+	var stops []func() error
+	for range consumers {
+		rdb := b.server.client()
+		clients = append(clients, rdb)
+		q, err := queue.New(rdb, name, options...)
+		if err != nil {
+			return nil, err
+		}
+		stops = append(stops, runQueue(ctx, q, workers, handler))
+	}
+	return func() error {
+		failures := make([]error, len(stops))
+		var group sync.WaitGroup
+		for i, stop := range stops {
+			group.Go(func() { failures[i] = stop() })
+		}
+		group.Wait()
+		for _, rdb := range clients {
+			_ = rdb.Close()
+		}
+		return errors.Join(failures...)
+	}, nil
+}
+
+func (b *bench) fillQueue(ctx context.Context, name string, jobs int) error {
+	rdb, source := b.server.client(), &payloads{}
+	defer rdb.Close()
+	q, err := queue.New(rdb, name)
+	if err == nil {
+		_, err = q.PushMany(ctx, anyOf(source.many(jobs)))
+	}
+	return err
+}
+
+// jobsUnderRates measures how much of a Rate consumers use together.
+func (b *bench) jobsUnderRates(ctx context.Context) error {
+	for _, rate := range []int64{100, 2000} {
+		var used, commands []float64
+		var most []int
+		for range b.runs {
+			u, m, c, err := b.underRate(ctx, rate, pick(b, time.Second, 5*time.Second))
+			if err != nil {
+				return err
+			}
+			used, most, commands = append(used, u), append(most, m), append(commands, c)
+			tick()
+		}
+		b.results.Jobs.Limits = append(b.results.Jobs.Limits,
+			jobsLimit{rate, max(1, rate/10), quantile(used, 0.5), slices.Max(most), quantile(commands, 0.5)})
+	}
+	return nil
+}
+
+// underRate returns the share of the rate that is used once the burst is over, the most jobs that began in any second, and the
+// commands per second that the server ran.
+func (b *bench) underRate(ctx context.Context, rate int64, d time.Duration) (used float64, most int, commands float64, err error) {
+	const lead = time.Second // for the burst
+	if err := b.fillQueue(ctx, "rate", int(2*float64(rate)*(d+2*lead).Seconds())); err != nil {
+		return 0, 0, 0, err
+	}
+	var mu sync.Mutex
+	var begun []time.Time
+	stop, err := b.consumersOf(ctx, "rate", limitConsumers, limitWorkers, func(context.Context, *queue.Job) error {
+		now := time.Now()
+		mu.Lock()
+		defer mu.Unlock()
+		begun = append(begun, now)
+		return nil
+	}, queue.Rate(rate, time.Second))
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	err = sleep(ctx, lead)
+	from := time.Now()
+	before, beforeErr := b.server.number(ctx, "stats", "total_commands_processed")
+	err = errors.Join(err, beforeErr, sleep(ctx, d))
+	after, afterErr := b.server.number(ctx, "stats", "total_commands_processed")
+	to := time.Now()
+	if err := errors.Join(err, afterErr, stop(), b.server.clear(ctx)); err != nil {
+		return 0, 0, 0, err
+	}
+	slices.SortFunc(begun, time.Time.Compare)
+	measured, first := 0, 0
+	for i, at := range begun {
+		if at.After(from) && at.Before(to) {
+			measured++
+		}
+		for at.Sub(begun[first]) >= time.Second {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	seconds := to.Sub(from).Seconds()
+	return float64(measured) / (float64(rate) * seconds), most, (after - before) / seconds, nil
+}
+
+// jobsUnderConcurrency measures how much of a Concurrency one consumer uses, and many together.
+func (b *bench) jobsUnderConcurrency(ctx context.Context) error {
+	for _, c := range []jobsConcurrency{{Consumers: 1, Workers: queueWorkers}, {Consumers: limitConsumers, Workers: limitWorkers}} {
+		var ops, busy []float64
+		for range b.runs {
+			run, err := b.underConcurrency(ctx, c, pick(b, 300*time.Millisecond, 3*time.Second))
+			if err != nil {
+				return err
+			}
+			ops, busy, c.Most = append(ops, run.Ops), append(busy, run.Busy), max(c.Most, run.Most)
+			tick()
+		}
+		c.Ops, c.Busy = quantile(ops, 0.5), quantile(busy, 0.5)
+		c.Used = c.Ops * limitHandler.Seconds() / limitJobs
+		b.results.Jobs.Concurrency = append(b.results.Jobs.Concurrency, c)
+	}
+	return nil
+}
+
+func (b *bench) underConcurrency(ctx context.Context, c jobsConcurrency, d time.Duration) (jobsConcurrency, error) {
+	if err := b.fillQueue(ctx, "concurrency", int(2*(d+time.Second)/limitHandler*limitJobs)); err != nil {
+		return c, err
+	}
+	var running, most, done, busy atomic.Int64
+	stop, err := b.consumersOf(ctx, "concurrency", c.Consumers, c.Workers, func(context.Context, *queue.Job) error {
+		begin, now := time.Now(), running.Add(1)
+		for {
+			seen := most.Load()
+			if now <= seen || most.CompareAndSwap(seen, now) {
+				break
+			}
+		}
+		time.Sleep(limitHandler)
+		running.Add(-1)
+		done.Add(1)
+		busy.Add(int64(time.Since(begin)))
+		return nil
+	}, queue.Concurrency(limitJobs))
+	if err != nil {
+		return c, err
+	}
+	err = sleep(ctx, 200*time.Millisecond)
+	start, doneBefore, busyBefore := time.Now(), done.Load(), busy.Load()
+	err = errors.Join(err, sleep(ctx, d))
+	elapsed, doneAfter, busyAfter := time.Since(start), done.Load(), busy.Load()
+	c.Ops = float64(doneAfter-doneBefore) / elapsed.Seconds()
+	c.Busy = float64(busyAfter-busyBefore) / float64(elapsed) / limitJobs
+	c.Most = most.Load()
+	return c, errors.Join(err, stop(), b.server.clear(ctx))
+}
+
+func (r *report) jobsLimits(j *jobsResult) {
+	t := r.table(fmt.Sprintf("Rate, %d consumers of %d workers together", limitConsumers, limitWorkers),
+		"rate per second", "burst", "used", "most in any second", "server commands per second")
+	for _, l := range j.Limits {
+		t.row(count(int(l.Rate)), count(int(l.Burst)), percent(l.Used), count(l.Most), count(l.Commands))
+		bound := int(l.Rate + l.Burst)
+		r.target(fmt.Sprintf("Jobs that begin in any second, Rate(%d, time.Second)", l.Rate), fmt.Sprintf("≤ %s", count(bound)), count(l.Most), l.Most <= bound)
+	}
+	t = r.table(fmt.Sprintf("Concurrency(%d), a handler of %s", limitJobs, millis(limitHandler)),
+		"consumers", "workers of each", "jobs/s", "of the ideal", "handlers running, of the limit", "most at once")
+	for _, c := range j.Concurrency {
+		t.row(c.Consumers, c.Workers, count(c.Ops), percent(c.Used), percent(c.Busy), c.Most)
+		r.target(fmt.Sprintf("Handlers at once of %d consumers, Concurrency(%d)", c.Consumers, limitJobs), fmt.Sprintf("≤ %d", limitJobs), fmt.Sprint(c.Most), c.Most <= limitJobs)
+	}
+	r.note("%s", wrap(fmt.Sprintf(`*Used* is what begins after the first second, which has the burst, as a share of the rate. The ideal of a Concurrency is %s jobs per second:
+it leaves no time for a job to be settled and the next one to be taken.`, count(float64(limitJobs)/limitHandler.Seconds()))))
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
