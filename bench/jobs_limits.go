@@ -202,10 +202,19 @@ func (r *report) jobsLimits(j *jobsResult) {
 		"consumers", "workers of each", "jobs/s", "of the ideal", "handlers running, of the limit", "most at once")
 	for _, c := range j.Concurrency {
 		t.row(c.Consumers, c.Workers, count(c.Ops), percent(c.Used), percent(c.Busy), c.Most)
-		r.target(fmt.Sprintf("Handlers at once of %d consumers, Concurrency(%d)", c.Consumers, limitJobs), fmt.Sprintf("≤ %d", limitJobs), fmt.Sprint(c.Most), c.Most <= limitJobs)
+		r.target(fmt.Sprintf("Handlers at once of %s, Concurrency(%d)", consumersText(c.Consumers), limitJobs), fmt.Sprintf("≤ %d", limitJobs), fmt.Sprint(c.Most), c.Most <= limitJobs)
 	}
 	r.note("%s", wrap(fmt.Sprintf(`*Used* is what begins after the first second, which has the burst, as a share of the rate. The ideal of a Concurrency is %s jobs per second:
-it leaves no time for a job to be settled and the next one to be taken.`, count(float64(limitJobs)/limitHandler.Seconds()))))
+it leaves no time for a job to be settled and the next one to be taken, and a handler sleeps for a little longer than %s.
+Times are those of the handlers, by the clock of the client. The limit holds when the server leases the jobs: those whose handlers
+begin late are added to those of the next second.`, count(float64(limitJobs)/limitHandler.Seconds()), millis(limitHandler))))
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
+
+func consumersText(consumers int) string {
+	if consumers == 1 {
+		return "1 consumer"
+	}
+	return count(consumers) + " consumers"
+}
