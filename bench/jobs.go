@@ -277,7 +277,8 @@ func (r *report) jobs(j *jobsResult) {
 goroutines push jobs of %[2]d bytes, one per call; no two payloads are equal. %[1]d workers call a handler that does nothing. asynq has a
 Concurrency of %[1]d, and rmq %[1]d consumers and a prefetch limit of %[3]d. Both poll every millisecond, more often than by default.
 At 0 jobs waiting, the measurement ends when the last job that was pushed has been done. At %[4]s, which were pushed before, it counts the jobs that
-are done in a fixed time: first without producers, and then while those push as fast as they can. *Ratio* is the throughput of package queue divided by that of the library. machinery is not here:
+are done in a fixed time: first without producers, and then while those push as fast as they can. asynq and rmq fetch jobs one at a
+time, and each fetch waits behind the calls of all producers. Server CPU and allocs are per job done, and include what producers cause. *Ratio* is the throughput of package queue divided by that of the library. machinery is not here:
 its Redis broker removes a job before it is done.`, queueWorkers, queueSize, 10*queueWorkers, count(j.Waiting)))
 	t := r.table("", "jobs waiting", "client", "done/s", "pushed/s meanwhile", "server CPU", "allocs", "ratio")
 	var own figures
