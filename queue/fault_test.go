@@ -35,7 +35,8 @@ type scenario struct {
 func (s scenario) run(t *testing.T) (done map[string]int) {
 	t.Helper()
 	ctx := t.Context()
-	options := append([]Option{Backoff(func(int) time.Duration { return rand.N(20 * time.Millisecond) }), Attempts(1000)}, s.options...)
+	// Leases do not end, unless consumers die: so what is lost on its way is missed.
+	options := append([]Option{Lease(time.Hour), Backoff(func(int) time.Duration { return rand.N(20 * time.Millisecond) }), Attempts(1000)}, s.options...)
 	if s.calm == nil {
 		s.calm = s.client
 	}

@@ -8,7 +8,8 @@
 -- Reply 1, or 0 if the job was not leased under that member any more
 -- Cost  O(log(jobs leased and delayed)).
 --
--- Safe because it reads every key before the first write, and OOM allows that one: the job takes no more memory than before.
+-- Safe because it reads every key before the first write, and OOM allows that one: the job takes no more memory than before. It
+-- is added to the dead before it is removed.
 
 use(1)
 local done, failure = replay()
@@ -46,11 +47,12 @@ if not room then
   return plan
 end
 
+redis.call('HDEL', QUEUE, 'never') -- changes nothing, and OOM allows it
+put_planned(list, false, room, plan, { envelope_of(id, attempt, unique, payload, ARGV[7]) }, 1)
+sweep(list)
 redis.call('ZREM', TIMES, member)
 redis.call('HDEL', JOBS, id)
 redis.call('HINCRBY', QUEUE, 'dead', 1)
-put_planned(list, false, room, plan, { envelope_of(id, attempt, unique, payload, ARGV[7]) }, 1)
-sweep(list)
 use(1)
 release_unique(unique, id)
 if waits == 'limit' then

@@ -8,7 +8,8 @@
 -- Reply for each job '1', or '0' if it was not leased under that member any more, as one string
 -- Cost  O(jobs * log(jobs leased and delayed)).
 --
--- Safe because it reads every key before the first write, and because that write cannot grow the data set: OOM allows it.
+-- Safe because it reads every key before the first write, and because that write changes nothing: OOM allows it. It adds before
+-- it removes: while the slot moves, a key that has become empty cannot be created again.
 
 local JOB = 4
 
@@ -33,9 +34,9 @@ for i, member in ipairs(members) do
   replies[i] = holds and '1' or '0'
   if holds then
     ended[#ended + 1] = member
-    gone[#gone + 1] = id
     if delay == '' then
       done_jobs = done_jobs + 1
+      gone[#gone + 1] = id
     else
       local _, attempt, unique, payload = read_envelope(redis.call('HGET', JOBS, id) or '')
       failed = failed + (counts == '1' and 1 or 0)
@@ -50,8 +51,7 @@ end
 if #ended == 0 then
   touch()
 else
-  redis.call('ZREM', TIMES, unpack(ended))
-  redis.call('HDEL', JOBS, unpack(gone))
+  redis.call('HDEL', QUEUE, 'never')
 end
 if done_jobs > 0 then
   redis.call('HINCRBY', QUEUE, 'done', done_jobs)
@@ -66,6 +66,12 @@ for i, member in ipairs(members) do
   elseif replies[i] == '1' and delay == '' then
     release_unique(text, string.sub(member, 1, 16))
   end
+end
+if #ended > 0 then
+  redis.call('ZREM', TIMES, unpack(ended))
+end
+if #gone > 0 then
+  redis.call('HDEL', JOBS, unpack(gone))
 end
 if #ended > 0 and waits == 'limit' then
   ring_waiters()

@@ -26,13 +26,15 @@ if failure then
   return failure
 end
 if done then
-  local head, ids = replay_elements(done)
-  local reply = { tonumber(head), 2, LEASE }
+  local head, saved = replay_elements(done) -- the lease, and the ids
+  saved = saved and saved[1] or LEASE
+  local lease = string.sub(saved, 1, #LEASE)
+  local reply = { tonumber(head), 2, lease }
   local now = clock()
-  for from = 1, ids and #ids[1] or 0, 16 do
-    local id = string.sub(ids[1], from, from + 15)
-    if tonumber(redis.call('ZSCORE', TIMES, id .. LEASE) or 0) < 0 then
-      redis.call('ZADD', TIMES, string.format('-%.0f', now + ARGV[9]), id .. LEASE) -- it begins now
+  for from = #LEASE + 1, #saved, 16 do
+    local id = string.sub(saved, from, from + 15)
+    if tonumber(redis.call('ZSCORE', TIMES, id .. lease) or 0) < 0 then
+      redis.call('ZADD', TIMES, string.format('-%.0f', now + ARGV[9]), id .. lease) -- it begins now
       reply[#reply + 1] = redis.call('HGET', JOBS, id)
     end
   end
@@ -176,11 +178,6 @@ end
 if released then
   redis.call('DEL', ARGV[7])
 end
-for _, members in ipairs({ lost, lost_due, old, due }) do
-  if #members > 0 then
-    redis.call('ZREM', TIMES, unpack(members))
-  end
-end
 for _, texts in ipairs({ old_texts, due_texts }) do
   for _, envelope in ipairs(texts) do
     add(read_envelope(envelope))
@@ -195,12 +192,22 @@ if taken > 0 then
   redis.call('HSET', JOBS, unpack(fields))
   redis.call('ZADD', TIMES, unpack(scores))
 end
+for _, members in ipairs({ lost, lost_due, old, due }) do -- after the others: while the slot moves, a key must not be empty
+  if #members > 0 then
+    redis.call('ZREM', TIMES, unpack(members))
+  end
+end
 if interval > 0 and (taken > 0 or set_back) then
   redis.call('HSET', QUEUE, 'tat', string.format('%.3f', tat))
 end
 
 -- Write: who looks again.
 if looks then
+  if rings then
+    ring()
+  else
+    redis.call('HSET', QUEUE, 'waits', (full or waits == 'limit') and 'limit' or 'jobs') -- by the options of others, perhaps
+  end
   if wait >= 0 then
     redis.call('HSET', QUEUE, 'guard', string.format('%.0f ', now + wait) .. name)
   elseif guard and (mine or not guarded(guard, now, math.huge)) then
@@ -209,13 +216,8 @@ if looks then
   if arms then
     arm(list)
   end
-  if rings then
-    ring()
-  else
-    redis.call('HSET', QUEUE, 'waits', (full or waits == 'limit') and 'limit' or 'jobs') -- by the options of others, perhaps
-  end
 end
 sweep(list)
 local head = string.format('%.0f', wait)
-save_elements(head, { { table.concat(ids) } }, taken > 0 and 1 or 0)
+save_elements(head, { { LEASE .. table.concat(ids) } }, taken > 0 and 1 or 0)
 return { wait, list.found and 1 or 0, LEASE, unpack(envelopes) }
