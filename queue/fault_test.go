@@ -31,6 +31,14 @@ type scenario struct {
 	lives                      int                       // how many jobs are done before the next consumer dies, and another takes its place; 0: none does
 }
 
+// short returns a scenario with fewer jobs, if the tests are to be short.
+func (s scenario) short() scenario {
+	if testing.Short() {
+		s.jobs /= 2
+	}
+	return s
+}
+
 // run returns how often each job was done. It fails the test if a job that was pushed was not.
 func (s scenario) run(t *testing.T) (done map[string]int) {
 	t.Helper()
@@ -173,9 +181,9 @@ func TestEachJobIsDoneOnceThoughConnectionsBreak(t *testing.T) {
 					})
 				}
 				calm := func() redis.UniversalClient { return server.Client(t) }
-				done := scenario{jobs: 600, producers: 4, consumers: 3, client: unlucky, calm: calm}.run(t)
+				done := scenario{jobs: 600, producers: 4, consumers: 3, client: unlucky, calm: calm}.short().run(t)
 				assert.Zero(t, doubles(done))
-				assert.Greater(t, proxy.Strikes(), int64(20))
+				assert.Greater(t, proxy.Strikes(), int64(3))
 			})
 		}
 	}
@@ -199,15 +207,15 @@ func TestEachJobIsDoneThoughTheServerIsKilled(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, kind, "appendonly yes", "appendfsync always")
 			client := func() redis.UniversalClient { return server.Client(t) }
-			done := scenario{jobs: 600, producers: 4, consumers: 3, client: client,
-				during: func(progress func() int) {
-					for kills := 1; kills <= 3; kills++ {
-						eventually(t, func() bool { return progress() > 100*kills })
-						server.Kill()
-						server.Restart(t)
-					}
-				}}.run(t)
-			assert.Zero(t, doubles(done))
+			s := scenario{jobs: 600, producers: 4, consumers: 3, client: client}.short()
+			s.during = func(progress func() int) {
+				for kills := 1; kills <= 3; kills++ {
+					eventually(t, func() bool { return progress() > s.jobs/6*kills })
+					server.Kill()
+					server.Restart(t)
+				}
+			}
+			assert.Zero(t, doubles(s.run(t)))
 		})
 	}
 }
@@ -217,7 +225,7 @@ func TestEachJobIsDoneOnceWhileTheSlotMoves(t *testing.T) {
 	server := redistest.Start(t, redistest.Cluster)
 	moves := 0
 	var name string
-	s := scenario{jobs: 1500, producers: 4, consumers: 3, client: func() redis.UniversalClient { return server.Client(t) }}
+	s := scenario{jobs: 1500, producers: 4, consumers: 3, client: func() redis.UniversalClient { return server.Client(t) }}.short()
 	s.during = func(progress func() int) {
 		slot := openQueue(t, server.Client(t), name).one.Keys().Slot()
 		home, err := server.SlotOwner(t.Context(), slot)
@@ -238,7 +246,7 @@ func TestEachJobIsDoneOnceThoughScriptsAreFlushed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis)
 	rdb, flushes := server.Client(t), 0
-	s := scenario{jobs: 600, producers: 4, consumers: 2, client: func() redis.UniversalClient { return server.Client(t) }}
+	s := scenario{jobs: 600, producers: 4, consumers: 2, client: func() redis.UniversalClient { return server.Client(t) }}.short()
 	s.during = func(progress func() int) {
 		for progress() < s.jobs {
 			require.NoError(t, rdb.ScriptFlush(t.Context()).Err())

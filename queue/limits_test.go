@@ -172,7 +172,7 @@ func TestConsumersWakeEachOther(t *testing.T) {
 			redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 				s := scenario{jobs: 300, producers: 2, consumers: 5, workers: 1, sleeps: true, options: options}
 				s.client = func() redis.UniversalClient { return sleeper(t, server) }
-				assert.Zero(t, doubles(s.run(t)))
+				assert.Zero(t, doubles(s.short().run(t)))
 			})
 		})
 	}
