@@ -284,7 +284,6 @@ func TestAJobThatCannotBeSettledHoldsNobodyUp(t *testing.T) {
 // silent is a hook that answers the first heartbeat only when the test ends.
 type silent struct {
 	ctx  context.Context
-	hash string
 	done atomic.Bool
 }
 

@@ -62,7 +62,9 @@ oldest:   `+at+"\n", exitOK)
 
 	running, end := context.WithCancel(ctx)
 	done := make(chan error)
-	go func() { done <- q.Run(running, 3, func(context.Context, *queue.Job) error { return errors.Join(queue.ErrDead) }) }()
+	go func() {
+		done <- q.Run(running, 3, func(context.Context, *queue.Job) error { return errors.Join(queue.ErrDead) })
+	}()
 	require.Eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Dead == 3 }, time.Minute, time.Millisecond)
 	end()
 	require.NoError(t, <-done)
