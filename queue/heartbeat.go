@@ -20,7 +20,7 @@ func (r *run) beat() {
 	for script.Sleep(r.settles, pause) == nil {
 		go func() {
 			select {
-			case extended <- r.extend():
+			case extended <- r.extendAll():
 			case <-r.settles.Done():
 			}
 		}()
@@ -38,14 +38,19 @@ func (r *run) beat() {
 	}
 }
 
-// extend extends all leases, and ends the contexts of those that are lost.
-func (r *run) extend() error {
+// extendAll extends all leases of jobs whose handlers have not been told to end.
+func (r *run) extendAll() error {
 	var leases []*lease
 	r.each(func(l *lease) {
 		if l.ctx.Err() == nil || context.Cause(l.ctx) == ErrShutdown {
 			leases = append(leases, l)
 		}
 	})
+	return r.extend(leases)
+}
+
+// extend extends leases, and ends the contexts of those that are lost.
+func (r *run) extend(leases []*lease) error {
 	for len(leases) > 0 {
 		part := leases[:min(len(leases), partJobs)]
 		leases = leases[len(part):]
@@ -62,7 +67,7 @@ func (r *run) extend() error {
 		}
 		for i, held := range reply.(string) {
 			if held == '1' {
-				part[i].lost.Reset(r.lease - time.Since(sent))
+				part[i].lost.Reset(max(0, r.lease-time.Since(sent)))
 			} else {
 				part[i].end(ErrLeaseLost)
 			}

@@ -356,3 +356,54 @@ func TestAProcessWithOtherLimitsDoesNotHideWhoWaits(t *testing.T) {
 		<-done
 	})
 }
+
+// held is a hook that holds back the reply of a take until its leases have ended and another consumer has the jobs.
+type held struct {
+	until chan struct{}
+	done  atomic.Bool
+}
+
+func (h *held) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *held) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *held) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if args := cmd.Args(); err == nil && len(args) > 16 && strings.HasSuffix(fmt.Sprint(args[3]), ":meta") && h.done.CompareAndSwap(false, true) {
+			<-h.until
+		}
+		return err
+	}
+}
+
+// A consumer that hears of its jobs only when their leases have ended does not begin them.
+func TestAReplyThatComesAfterTheLeaseBeginsNothing(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, slow := t.Context(), server.Client(t)
+		hook := &held{until: make(chan struct{})}
+		slow.AddHook(hook)
+		q := newQueue(t, server.Client(t), Lease(MinLease))
+		_, err := q.Push(ctx, "job")
+		require.NoError(t, err)
+		begun := make(chan *Job, 2)
+		consume(t, openQueue(t, slow, q.Name(), Lease(MinLease)), 1, func(_ context.Context, job *Job) error { begun <- job; return nil })
+		eventually(t, hook.done.Load)
+		finish := make(chan struct{})
+		consume(t, openQueue(t, server.Client(t), q.Name(), Lease(time.Hour)), 1, func(_ context.Context, job *Job) error {
+			begun <- job
+			<-finish
+			return nil
+		})
+		assert.Equal(t, 2, (<-begun).Attempt)
+		close(hook.until)
+		_, err = q.Push(ctx, "next")
+		require.NoError(t, err)
+		assert.Equal(t, "next", string((<-begun).Payload), "the first consumer is free again, and has not begun the job")
+		close(finish)
+		eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Done == 2 })
+	})
+}

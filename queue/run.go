@@ -47,8 +47,10 @@ func (q *Queue) Run(ctx context.Context, workers int, handler Handler) error {
 
 	taken := make(chan error, 1)
 	go func() {
+		s := &source{Queue: q, name: uuid.NewString()[:8]}
 		taker := blocking.Taker{
-			Source: &source{Queue: q, name: uuid.NewString()[:8]}, Sessions: q.one.Sessions(), Want: r.want, Deliver: r.begin,
+			Source: s, Sessions: q.one.Sessions(), Want: r.want,
+			Deliver: func(elements []string) { r.begin(elements, s.sent) },
 			Failed: func(err error) (final bool) {
 				q.report("take jobs", err)
 				return isFinal(err)
@@ -108,8 +110,11 @@ func (r *run) want() (count int, ok bool) {
 	return min(r.free, maxTake), !r.stopped
 }
 
-// begin calls handlers for jobs that were taken.
-func (r *run) begin(elements []string) {
+// begin calls handlers for jobs that were taken by an operation that was sent then. Their leases may have begun at that time. If that was
+// long ago, since the server or the connection was held up, they are extended first: no handler runs in the belief of a lease that has
+// ended.
+func (r *run) begin(elements []string, sent time.Time) {
+	leases := make([]*lease, 0, len(elements))
 	for _, element := range elements {
 		job, c, err := leased(element)
 		if err != nil {
@@ -119,12 +124,40 @@ func (r *run) begin(elements []string) {
 		l := &lease{claim: c, job: job}
 		l.ctx, l.end = context.WithCancelCause(context.WithoutCancel(r.ctx))
 		l.lost = time.AfterFunc(r.lease, func() { l.end(ErrLeaseLost) })
-		r.mu.Lock()
+		leases = append(leases, l)
+	}
+	r.mu.Lock()
+	for _, l := range leases {
 		r.leases[l.member] = l
-		r.free--
-		late := r.stopped
-		r.mu.Unlock()
+	}
+	r.free -= len(leases)
+	late := r.stopped
+	r.mu.Unlock()
+	r.date(leases, sent)
+	for _, l := range leases {
+		if l.ctx.Err() != nil { // the lease is lost, or nobody can tell
+			r.release(l)
+			continue
+		}
 		go r.work(l, late)
+	}
+}
+
+// date sets when leases end that began at that time at the earliest, or extends them.
+func (r *run) date(leases []*lease, sent time.Time) {
+	if time.Since(sent) > r.lease/beatsPerLease {
+		err := r.extend(leases)
+		if err == nil {
+			return
+		}
+		r.report("extend leases", err)
+	}
+	for _, l := range leases {
+		if left := r.lease - time.Since(sent); left > 0 {
+			l.lost.Reset(left)
+		} else {
+			l.end(ErrLeaseLost)
+		}
 	}
 }
 

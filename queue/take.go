@@ -33,6 +33,7 @@ type source struct {
 	name         string    // of this Run, on the server
 	look         time.Time // when that is; zero if not before the bell
 	sawNewcomers time.Time
+	sent         time.Time // when the last operation was
 }
 
 var _ blocking.Source = (*source)(nil)
@@ -43,6 +44,7 @@ func (s *source) Pop(count int, wait blocking.Wait, release string) session.Oper
 	if s.rate > 0 {
 		interval = float64(s.per.Nanoseconds()) / 1e3 / float64(s.rate)
 	}
+	s.sent = time.Now() // in a moment, and the leases begin then at the earliest: a script that is sent again begins them anew
 	ids := uuid.New()
 	op := s.onList(takeScript, 10)
 	op.Append(string(s.end()), count, string(wait), release, s.name, s.lease.Milliseconds(), s.concurrency, interval, s.burst, ids[:])
