@@ -32,6 +32,10 @@ local id, attempt, unique, payload = read_envelope(redis.call('HGET', JOBS, stri
 if not id then
   return redis.error_reply('BROKENQUEUE the envelope of a leased job is missing')
 end
+problem = unique_away(unique)
+if problem then
+  return problem
+end
 use(2)
 local list
 list, problem = open()

@@ -19,6 +19,10 @@ if problem then
 end
 local id = ARGV[4]
 local _, _, unique = read_envelope(redis.call('HGET', JOBS, id) or '')
+problem = unique and unique_away(unique)
+if problem then
+  return problem
+end
 local removed = unique and (redis.call('ZSCORE', TIMES, id .. NO_LEASE) and 1 or -1) or 0
 
 if removed == 1 then

@@ -19,10 +19,7 @@ if done or failure then
   return done or failure
 end
 local left, due, unique = ARGV[4] == 'L', tonumber(ARGV[7]), QUEUE .. ':unique:' .. ARGV[8]
-local problem = queue_away()
-if not problem and ARGV[8] ~= '' and is_away(unique) then
-  problem = redis.error_reply('TRYAGAIN the unique key is moving to another node')
-end
+local problem = queue_away() or unique_away(ARGV[8])
 if problem then
   return problem
 end

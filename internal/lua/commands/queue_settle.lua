@@ -35,6 +35,7 @@ for i, member in ipairs(members) do
   if holds then
     ended[#ended + 1] = member
     if delay == '' then
+      problem = problem or unique_away(text)
       done_jobs = done_jobs + 1
       gone[#gone + 1] = id
     else
@@ -46,6 +47,10 @@ for i, member in ipairs(members) do
       end
     end
   end
+end
+
+if problem then
+  return problem
 end
 
 if #ended == 0 then
