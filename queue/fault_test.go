@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -287,5 +289,72 @@ func TestJobsAreDoneWhenMemoryIsFull(t *testing.T) {
 			consume(t, q, 1, func(_ context.Context, job *Job) error { done <- job.ID; return nil })
 			assert.Equal(t, job.ID, <-done)
 		})
+	}
+}
+
+// A job that is done, or dead, while its unique key is on its way to another node frees the key.
+func TestAUniqueKeyThatMovesIsFreed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	for name, result := range map[string]error{"done": nil, "dead": ErrDead} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Bool
+			ctx, rdb := t.Context(), server.Client(t)
+			q := newQueue(t, rdb)
+			_, err := q.Push(ctx, "first") // so the queue has all of its keys
+			require.NoError(t, err)
+			_, err = q.Push(ctx, "x", Unique("k", time.Hour))
+			require.NoError(t, err)
+			_, err = q.PushMany(ctx, []any{"a", "b"})
+			require.NoError(t, err)
+			begun, goOn := make(chan struct{}), make(chan struct{})
+			c := consume(t, q, 1, func(_ context.Context, job *Job) error {
+				if string(job.Payload) == "x" {
+					close(begun)
+					<-goOn
+					return result
+				}
+				return nil
+			})
+			<-begun
+			slot := q.one.Keys().Slot()
+			home, err := server.SlotOwner(ctx, slot)
+			require.NoError(t, err)
+			source, target := server.Nodes()[home].Client(t).(*redis.Client), server.Nodes()[(home+1)%3].Client(t).(*redis.Client)
+			require.NoError(t, target.Do(ctx, "cluster", "setslot", slot, "importing", source.Do(ctx, "cluster", "myid").Val()).Err())
+			require.NoError(t, source.Do(ctx, "cluster", "setslot", slot, "migrating", target.Do(ctx, "cluster", "myid").Val()).Err())
+			found, err := source.Keys(ctx, "*:unique:*").Result()
+			require.NoError(t, err)
+			require.Len(t, found, 1)
+			host, port, _ := net.SplitHostPort(server.Nodes()[(home+1)%3].Addr())
+			require.NoError(t, source.Migrate(ctx, host, port, found[0], 0, time.Second).Err())
+			rdb.AddHook(&answered{then: func() { asked.Store(true) }})
+			close(goOn)
+			eventually(t, func() bool { return asked.Load() }) // the job is settled by now, or refused until the slot has moved
+			require.NoError(t, server.MoveSlot(ctx, slot, (home+1)%3, nil))
+			eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Done+s.Buried >= 4 })
+			_, err = q.Push(ctx, "y", Unique("k", time.Hour))
+			assert.NoError(t, err, "no job has the key")
+			require.NoError(t, c.end())
+		})
+	}
+}
+
+// answered is a hook that does something when a script on the keys of a queue has been answered.
+type answered struct{ then func() }
+
+func (a *answered) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (a *answered) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (a *answered) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if args := cmd.Args(); len(args) > 3 && strings.HasSuffix(fmt.Sprint(args[3]), ":meta") {
+			a.then()
+		}
+		return err
 	}
 }
