@@ -34,25 +34,8 @@ func (sc *scenario) crash() {
 	sc.mu.Unlock()
 	everyone := sc.startWorkers(ledger, spec)
 	defer sc.dismiss()
-	var apart int64 // when the replica has stopped to follow
 	sc.await(ledger, 300, 300)
-	sc.note(sc.try(func() {
-		if sc.network != nil {
-			apart = now()
-			sc.split()
-			return
-		}
-		sc.server.Crash(&sc.harness, sc.slot(), func(replica *redistest.Server) {
-			apart = now()
-			replica.Pause()
-			// More than the connection to the replica buffers: what follows stays on the master.
-			ballast := strings.Repeat("x", 1<<20)
-			for range 32 {
-				sc.note(sc.rdb.Set(sc.ctx, tag+":ballast", ballast, 0).Err())
-			}
-			sc.await(ledger, 20, 20)
-		})
-	}))
+	apart := sc.takeOver(ledger)
 	sc.row.Faults++
 	sc.await(ledger, 300, 300)
 	if !sc.endQueue(everyone) {
@@ -84,6 +67,31 @@ func (sc *scenario) crash() {
 	sc.check(sc.open(pops[0]))
 	sc.note(sc.retry(sc.empty))
 }
+
+// takeOver makes a replica that lags behind its master take over, and returns when it has stopped to follow.
+func (sc *scenario) takeOver(clients progress) (apart int64) {
+	sc.note(sc.try(func() {
+		if sc.network != nil {
+			apart = now()
+			sc.split()
+			return
+		}
+		sc.server.Crash(&sc.harness, sc.slot(), func(replica *redistest.Server) {
+			apart = now()
+			replica.Pause()
+			// More than the connection to the replica buffers: what follows stays on the master.
+			ballast := strings.Repeat("x", 1<<20)
+			for range 32 {
+				sc.note(sc.rdb.Set(sc.ctx, tag+":ballast", ballast, 0).Err())
+			}
+			sc.await(clients, 20, 20)
+		})
+	}))
+	return apart
+}
+
+// progress tells what clients have done: how many elements or jobs they have pushed, and how many popped or done.
+type progress interface{ Counts() (pushed, popped int) }
 
 // replicaLag is how far a replica may be behind at most that follows its master.
 const replicaLag = 500 * time.Millisecond
@@ -137,10 +145,10 @@ func (sc *scenario) fill(name string) error {
 }
 
 // await waits until that many more elements have been pushed and popped.
-func (sc *scenario) await(ledger *queueLedger, pushed, popped int) {
-	pushedBefore, poppedBefore := ledger.Counts()
+func (sc *scenario) await(clients progress, pushed, popped int) {
+	pushedBefore, poppedBefore := clients.Counts()
 	for deadline := time.Now().Add(roundPatience); sc.ctx.Err() == nil; sc.sleep(time.Millisecond) {
-		if pushedNow, poppedNow := ledger.Counts(); pushedNow >= pushedBefore+pushed && poppedNow >= poppedBefore+popped {
+		if pushedNow, poppedNow := clients.Counts(); pushedNow >= pushedBefore+pushed && poppedNow >= poppedBefore+popped {
 			return
 		}
 		if time.Now().After(deadline) {

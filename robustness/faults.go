@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -68,6 +69,8 @@ var faults = []fault{
 		kinds: []redistest.Kind{redistest.Redis, redistest.Cluster}, cancel: true},
 	{name: "kill", promise: "A client process that is killed takes the elements that it was popping with it, and no others.",
 		kinds: []redistest.Kind{redistest.Redis, redistest.Cluster}, strikes: []strike{{"kill a client", killClient}}, every: 300 * time.Millisecond},
+	{name: "stall", promise: "A client process is stopped, for longer than its leases at times, and goes on: its jobs are done elsewhere by then, and what it makes of them does not count.",
+		kinds: []redistest.Kind{redistest.Redis, redistest.Cluster}, strikes: []strike{{"stall a client", stallClient}}, every: 400 * time.Millisecond},
 	{name: "restart", promise: "The server is killed and restarts with `appendfsync always`: " + exactlyOnce,
 		kinds: single, config: durable, strikes: []strike{{"restart", restart}}, every: 800 * time.Millisecond},
 	{name: "pause", promise: "The server stops for longer than clients wait for a reply: " + exactlyOnce,
@@ -108,11 +111,16 @@ func (f fault) needsProxy() bool {
 	return f.network != redistest.Faults{} || f.hasStrike("partition")
 }
 
-// clients returns how clients call under the fault. The hook does not wait for replicas here.
+// clients returns how clients call under the fault. The hook does not wait for replicas here. A lease is a time on the server's clock,
+// so it ends early, or late, where a server takes over whose clock is ahead, or behind.
 func (f fault) clients() []string {
 	switch {
 	case f.waits:
-		return []string{methods, spreadLists}
+		return []string{methods, spreadLists, queueJobs}
+	case f.hasStrike("stall a client"):
+		return []string{queueJobs}
+	case f.clocks && f.crash:
+		return slices.DeleteFunc(slices.Clone(allClients), func(how string) bool { return how == queueJobs })
 	}
 	return allClients
 }
@@ -170,6 +178,14 @@ func (sc *scenario) side(random *rand.Rand, node *redistest.Server) []string {
 }
 
 func killClient(sc *scenario, random *rand.Rand) { sc.killWorker(random.IntN(workers)) }
+
+// stallClient stops a worker for up to two leases.
+func stallClient(sc *scenario, random *rand.Rand) {
+	p := sc.processes[random.IntN(workers)]
+	sc.note(p.cmd.Process.Signal(syscall.SIGSTOP))
+	sc.sleep(time.Duration(random.Int64N(2 * int64(jobLease))))
+	sc.note(p.cmd.Process.Signal(syscall.SIGCONT))
+}
 
 func restart(sc *scenario, random *rand.Rand) { sc.server.Restart(&sc.harness) }
 

@@ -23,9 +23,10 @@ const (
 	pipelines    = "pipelines"    // of a client with the hook: each command has its own result
 	transactions = "transactions" // of a client with the hook: all of it is done, or nothing
 	rollout      = "rollout"      // of clients with the hook, and of others without it, which know the plain list only
+	queueJobs    = "jobs"         // of the package queue
 )
 
-var allClients = []string{methods, pipelines, transactions, rollout, spreadLists}
+var allClients = []string{methods, pipelines, transactions, rollout, spreadLists, queueJobs}
 
 // lists returns the lists of a queue that is used through the hook. A pipeline uses all of them in any way. A transaction does the same
 // to the first two, so they are equal at all times; the third has the marks of those that took an element.

@@ -98,7 +98,7 @@ func run(ctx context.Context, args []string) (violations int, err error) {
 		saved, failure1 := earlierRows(s.out)
 		written, _ := os.ReadFile(s.document) // there may be none
 		onPage, failure2 := parseRows(string(written))
-		rows, err = join(rows, append(saved, onPage...)), errors.Join(err, failure1, failure2)
+		rows, err = join(rows, append(saved, unbroken(onPage)...)), errors.Join(err, failure1, failure2)
 	}
 	return violations, errors.Join(err, os.WriteFile(s.document, page(rows, s.command(), machine()), 0o644))
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -19,6 +20,8 @@ type process struct {
 	input io.WriteCloser
 	mu    sync.Mutex // of input
 	ended chan struct{}
+
+	killed atomic.Int64 // when, by the clock of now
 }
 
 // launch starts a worker whose clock is that far ahead. The first line of its output is the time. launch calls hear with each later
@@ -83,6 +86,7 @@ func (p *process) send(o order) {
 
 // kill ends the process as a crash would, and returns when all of its output has been heard.
 func (p *process) kill() {
+	p.killed.Store(now())
 	_ = p.cmd.Process.Kill()
 	<-p.ended
 }

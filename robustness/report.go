@@ -12,12 +12,20 @@ import (
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
-var heading = fmt.Sprintf("%-10s %-18s %-12s %7s %9s %7s %6s %6s %7s %10s %6s %6s %6s %6s %6s %10s", "fault", "server", "clients", "time", "calls", "rounds", "gaveup",
-	"undec.", "faults", "elements", "lost", "doubl.", "order", "half", "excus.", "wait")
+var heading = fmt.Sprintf("%-10s %-18s %-12s %7s %9s %7s %6s %6s %7s %10s %6s %6s %6s %6s %6s %10s %6s", "fault", "server", "clients", "time", "calls", "rounds", "gaveup",
+	"undec.", "faults", "elements", "lost", "doubl.", "order", "half", "excus.", "wait", "again")
 
 func (r row) line() string {
-	return fmt.Sprintf("%-10s %-18s %-12s %7v %9d %7d %6d %6d %7d %10d %6d %6d %6d %6d %6d %10s", r.Fault, r.Server, r.Clients, r.Time.Round(time.Second), r.Operations, r.Rounds, r.ByConservation,
-		r.Undecided, r.Faults, r.Elements, r.Lost, r.Doubled, r.Disordered, r.HalfDone, r.Excused, r.wait(time.Millisecond))
+	return fmt.Sprintf("%-10s %-18s %-12s %7v %9d %7d %6d %6d %7d %10d %6d %6d %6d %6d %6d %10s %6s", r.Fault, r.Server, r.Clients, r.Time.Round(time.Second), r.Operations, r.Rounds, r.ByConservation,
+		r.Undecided, r.Faults, r.Elements, r.Lost, r.Doubled, r.Disordered, r.HalfDone, r.Excused, r.wait(time.Millisecond), r.again())
+}
+
+// again is how many times jobs were done again, or a dash where there are none.
+func (r row) again() string {
+	if r.Clients != queueJobs {
+		return "–"
+	}
+	return fmt.Sprint(r.Again)
 }
 
 // wait is the longest wait, or a dash where none was measured.
@@ -44,6 +52,8 @@ const limits = `
   record of an operation has expired.
 - Clocks differ but do not jump. A server whose own clock jumps by a minute expires dedup records early. So may a replica that takes
   over with a clock more than twenty seconds ahead of its master's.
+- A job is done again if its lease runs out: if its process is killed, stopped, or cut off from the server for as long as that. The context of
+  its handler tells, if that process lives.
 - A cut drops all packets between two sides; for a moment before that, only requests pass. Links that lose some packets, or that stay
   broken in one direction, are not tried.
 `
@@ -116,6 +126,26 @@ const aboutSpread = `- *Spread* are methods of a list that is spread over five p
   it, a repair runs, and then everything else must be there.
 `
 
+// aboutJobs belongs to method if there are results of jobs.
+const aboutJobs = `- *Jobs* use the package queue: six producers, and four workers of each process for each of three queues. One has no limits, one lets five
+  jobs run at once and tries each three times, one begins 120 a second and takes them from the right end. Leases last a second. Jobs are
+  delayed, unique, pushed alone or several at once. Handlers fail, panic, give up for good, and take up to 1.6 leases. For twenty seconds at
+  most all of this goes on. Then the workers stop, and the keys are checked: each job is in one place, waiting, delayed, leased or dead; the
+  sorted set and the hash agree; the lists are whole; each job that was acknowledged and has not been done is there. Then the workers start
+  again, the dead are tried again, and the queues drain, in half a minute at most. At the end no job and no unique key is left, the servers have
+  counted each job as done once, and each that was acknowledged was done.
+- *Done again* is how many times a job was done that had been done: after a lease had run out. There must be evidence of that. The attempt is a
+  later one, and the process of the first was killed or stalled, its Run was stopped, or the context of its handler has ended with
+  ErrLeaseLost. Two handlers never have the same job at a time while the contexts of both say that they have the lease.
+- Of jobs also these are checked: one whose push was refused never runs; none runs before it is due; none is pushed while another has its unique
+  key; while the queues are in use the server is asked how many jobs are leased, never more than may run at once, and at some time as many;
+  no more are begun than the rate allows. The order is not checked. Elements of jobs are those that were done, calls are pushes and calls of
+  handlers, and faults in cancel are Runs that were stopped, too. A killed process takes no jobs along. In stall client processes are stopped
+  for up to two leases; only jobs are tried with that. Before a crash the program waits until the replica has what
+  was acknowledged by then. What comes later may be undone, leases too: a job that is lost or done again because of that is excused. Jobs are not tried with servers
+  that take over with another clock: a lease is a time on the clock of the server.
+`
+
 // page is the report, for the machine that it was measured on.
 func page(rows []row, command, machine string) []byte {
 	var b strings.Builder
@@ -130,23 +160,23 @@ func page(rows []row, command, machine string) []byte {
 	}
 	b.WriteString(limits)
 	b.WriteString("\n## Results\n\n")
-	b.WriteString("| fault | server | clients | time | calls | rounds | by conservation | undecided | faults | elements | lost | duplicated | out of order | half done | excused | longest wait |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| fault | server | clients | time | calls | rounds | by conservation | undecided | faults | elements | lost | duplicated | out of order | half done | excused | longest wait | done again |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	broken := ""
 	for _, r := range rows {
 		order := fmt.Sprint(r.Disordered)
 		if !r.promisesOrder() {
 			order += " (not promised)"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %v | %d | %d | %d | %d | %d | %d | %d | %d | %s | %d | %d | %s |\n", r.Fault, r.Server, r.Clients, r.Time.Round(time.Second), r.Operations, r.Rounds, r.ByConservation,
-			r.Undecided, r.Faults, r.Elements, r.Lost, r.Doubled, order, r.HalfDone, r.Excused, r.wait(100*time.Microsecond))
+		fmt.Fprintf(&b, "| %s | %s | %s | %v | %d | %d | %d | %d | %d | %d | %d | %d | %s | %d | %d | %s | %s |\n", r.Fault, r.Server, r.Clients, r.Time.Round(time.Second), r.Operations, r.Rounds, r.ByConservation,
+			r.Undecided, r.Faults, r.Elements, r.Lost, r.Doubled, order, r.HalfDone, r.Excused, r.wait(100*time.Microsecond), r.again())
 		if r.Violation != "" {
-			broken += "\n" + r.broken() + r.Violation + "\n"
+			broken += "\n" + r.broken() + strings.Join(strings.Fields(r.Violation), " ") + "\n"
 		}
 	}
 	b.WriteString(broken)
 	about := ""
-	for _, kind := range []struct{ clients, text string }{{rollout, aboutRollout}, {spreadLists, aboutSpread}} {
+	for _, kind := range []struct{ clients, text string }{{rollout, aboutRollout}, {spreadLists, aboutSpread}, {queueJobs, aboutJobs}} {
 		if slices.ContainsFunc(rows, func(r row) bool { return r.Clients == kind.clients }) {
 			about += kind.text
 		}
@@ -166,13 +196,18 @@ func (r row) broken() string {
 // summary is the head of the page: what was tried, for how long, and what came of it.
 func summary(rows []row, machine string) string {
 	var sum, unordered row
-	var killed, undone int64
+	var killed, undone, jobs int64
 	var faults, servers, clients []string
 	broken := 0
 	for _, r := range rows {
 		sum.Time += r.Time.Round(time.Second)
 		sum.Operations += r.Operations
-		sum.Elements += r.Elements
+		sum.Again += r.Again
+		if r.Clients == queueJobs {
+			jobs += r.Elements
+		} else {
+			sum.Elements += r.Elements
+		}
 		sum.Rounds += r.Rounds
 		sum.ByConservation += r.ByConservation
 		sum.Undecided += r.Undecided
@@ -203,13 +238,17 @@ func summary(rows []row, machine string) string {
 			clients = append(clients, r.Clients)
 		}
 	}
+	ofJobs := ""
+	if slices.Contains(clients, queueJobs) {
+		ofJobs = fmt.Sprintf("\n- **Jobs:** %s were done, %s of them again after a lease had run out.", thousands(jobs), thousands(sum.Again))
+	}
 	return fmt.Sprintf(`# Reliability
 
 The program in [robustness/](../robustness) breaks connections, servers, clients, clocks and networks while several processes use
 lists, and checks the results of all calls.
 
 - **Tried:** %d faults on %d kinds of server with clients that call %s, %d combinations, for %v in total; the faults struck %s times.
-- **Operations:** %s calls, and %s elements popped.
+- **Operations:** %s calls, and %s elements popped.%s
 - **Lost: %s. Duplicated: %s. Out of order: %s. Transactions half done: %s.** Combinations that broke a promise: %d.
 - **Histories:** %s short ones of concurrent calls. An order of the calls explains every result of %s; %s with an abandoned pop
   were checked for lost, duplicated and invented elements only; %s were not decided in time.
@@ -217,7 +256,7 @@ lists, and checks the results of all calls.
 - **Order is not promised** where a pop that was given up put its elements back, as in cancel, and around a crash of a node of a spread
   list; out of order there: %s.
 - **Machine:** %s
-`, len(faults), len(servers), strings.Join(clients, ", "), len(rows), sum.Time, thousands(sum.Faults), thousands(sum.Operations), thousands(sum.Elements),
+`, len(faults), len(servers), strings.Join(clients, ", "), len(rows), sum.Time, thousands(sum.Faults), thousands(sum.Operations), thousands(sum.Elements), ofJobs,
 		thousands(sum.Lost), thousands(sum.Doubled), thousands(sum.Disordered), thousands(sum.HalfDone), broken,
 		thousands(sum.Rounds), thousands(sum.Rounds-sum.ByConservation-sum.Undecided), thousands(sum.ByConservation), thousands(sum.Undecided), thousands(killed), thousands(undone), thousands(unordered.Disordered), machine)
 }

@@ -41,9 +41,9 @@ func earlierRows(directory string) (rows []row, err error) {
 	return rows, err
 }
 
-// parseRows reads the rows from a page, without those that broke a promise.
+// parseRows reads the rows from a page.
 func parseRows(page string) (rows []row, err error) {
-	_, results, _ := strings.Cut(page, "| longest wait |\n|---")
+	_, results, _ := strings.Cut(page, "| longest wait |")
 	commands := regexp.MustCompile(`(?m)^    (go run .+)$`).FindAllStringSubmatch(results, -1)
 	number := 0
 	for line := range strings.Lines(results) {
@@ -51,7 +51,10 @@ func parseRows(page string) (rows []row, err error) {
 			continue
 		}
 		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
-		if len(cells) != 16 || number >= len(commands) {
+		if len(cells) == 16 { // a page that is older than jobs
+			cells = append(cells, "–")
+		}
+		if len(cells) != 17 || number >= len(commands) {
 			return nil, fmt.Errorf("no result: %q", line)
 		}
 		r := row{Fault: cells[0], Server: cells[1], Clients: cells[2], Command: commands[number][1]}
@@ -67,11 +70,21 @@ func parseRows(page string) (rows []row, err error) {
 			r.LongestWait, failure = time.ParseDuration(cells[15])
 			err = errors.Join(err, failure)
 		}
-		if !strings.Contains(results, r.broken()) {
-			rows = append(rows, r)
+		if cells[16] != "–" {
+			r.Again, failure = strconv.ParseInt(cells[16], 10, 64)
+			err = errors.Join(err, failure)
 		}
+		if _, told, found := strings.Cut(results, r.broken()); found {
+			r.Violation, _, _ = strings.Cut(told, "\n")
+		}
+		rows = append(rows, r)
 	}
 	return rows, err
+}
+
+// unbroken returns the rows that broke no promise. The others are to be tried again.
+func unbroken(rows []row) []row {
+	return slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.Violation != "" })
 }
 
 // join returns the rows in the order of the faults, with earlier rows for scenarios that rows does not have.

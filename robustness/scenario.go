@@ -55,6 +55,7 @@ type scenario struct {
 	restarted func(i int, p *process)
 	dead      map[*process]bool
 	numbers   int // of producers and consumers, all below it
+	lap       int // the run of jobs
 	row       row
 	inPlay    map[string]int // the spread lists in use: how many parts they have
 	calls     int            // of rounds
@@ -65,7 +66,7 @@ type scenario struct {
 // moves, the elements of plain producers stay at the plain key, behind what others push meanwhile.
 func (sc *scenario) hasRounds() bool {
 	switch sc.clients {
-	case pipelines, transactions:
+	case pipelines, transactions, queueJobs:
 		return false
 	case rollout:
 		return !sc.fault.hasStrike("slot move")
@@ -81,6 +82,7 @@ type row struct {
 	Operations, Rounds, ByConservation, Undecided, Faults,
 	Elements, Lost, Doubled, Disordered, HalfDone int64
 	Excused     int64 // lost or undone, as the fault allows
+	Again       int64 // times that a job was done again, after its lease had run out
 	LongestWait time.Duration
 	Hiccup      time.Duration
 	Violation   string
@@ -107,13 +109,19 @@ func (sc *scenario) run(ctx context.Context) (r row, err error) {
 		if sc.hasRounds() && (sc.only == "" || sc.only == "rounds") {
 			sc.phase(share, sc.rounds)
 		}
-		if sc.only != "rounds" {
+		if sc.clients == queueJobs {
+			sc.tryJobs(span)
+		} else if sc.only != "rounds" {
 			sc.phase(span-share%span, sc.queue)
 		}
 	}
 	crashing, before := time.Now(), sc.row.Faults
 	for sc.fault.crash && sc.ctx.Err() == nil && sc.quit.Err() == nil && (time.Since(crashing) < span || sc.row.Faults == before) {
-		sc.crash()
+		if sc.clients == queueJobs {
+			sc.crashJobs()
+		} else {
+			sc.crash()
+		}
 	}
 	sc.row.Time = time.Since(began)
 	sc.showEvidence()
@@ -225,7 +233,7 @@ func (sc *scenario) strike(ctx context.Context) {
 	if len(sc.fault.strikes) == 0 {
 		return
 	}
-	random := rand.New(rand.NewPCG(sc.seed, 0))
+	random := rand.New(rand.NewPCG(sc.seed, uint64(sc.lap)<<32))
 	for {
 		if sc.sleepIn(ctx, time.Duration(random.Int64N(2*int64(sc.fault.every)))); ctx.Err() != nil {
 			return

@@ -31,7 +31,10 @@ type order struct {
 	Client *clientSpec `json:"client,omitempty"`
 	Round  *roundSpec  `json:"round,omitempty"`
 	Queue  *queueSpec  `json:"queue,omitempty"`
-	Stop   bool        `json:"stop,omitempty"` // the producers of the queue; the queue ends when the list is empty
+	Jobs   *jobsSpec   `json:"jobs,omitempty"`
+	Stop   bool        `json:"stop,omitempty"`  // the producers of the queue, which ends when the list is empty, or the load of jobs
+	Drain  bool        `json:"drain,omitempty"` // what is left of the jobs
+	Close  bool        `json:"close,omitempty"` // the queues of jobs
 }
 
 // A clientSpec says how to connect.
@@ -98,8 +101,9 @@ type worker struct {
 	spec  clientSpec
 	rdb   redis.UniversalClient
 	mu    sync.Mutex // guards stdout
-	stop  chan struct{}
 	tasks sync.WaitGroup
+
+	stop, drain, closed chan struct{} // closed by orders
 
 	clientsMu sync.Mutex
 	byHook    map[int]redis.UniversalClient // clients with the hook, by capacity
@@ -108,7 +112,7 @@ type worker struct {
 
 // work is the main function of a worker.
 func work() error {
-	w := &worker{stop: make(chan struct{})}
+	w := &worker{stop: make(chan struct{}), drain: make(chan struct{}), closed: make(chan struct{})}
 	input := bufio.NewScanner(os.Stdin)
 	input.Buffer(nil, 1<<20)
 	for input.Scan() {
@@ -125,8 +129,14 @@ func work() error {
 			w.tasks.Go(func() { w.round(*o.Round) })
 		case o.Queue != nil:
 			w.tasks.Go(func() { w.queue(*o.Queue) })
+		case o.Jobs != nil:
+			w.tasks.Go(func() { w.jobs(*o.Jobs) })
 		case o.Stop:
 			close(w.stop)
+		case o.Drain:
+			close(w.drain)
+		case o.Close:
+			close(w.closed)
 		}
 	}
 	w.tasks.Wait()
