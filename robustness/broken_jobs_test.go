@@ -25,12 +25,14 @@ var brokenJobs = []struct {
 	words string // in the violation
 }{
 	{"a take that forgets to lease", rewrittenQueue(
-		"if taken > 0 then\n  redis.call('HSET', JOBS, unpack(fields))\n  redis.call('ZADD', TIMES, unpack(scores))\n", "if taken > 0 then\n"),
+		"  redis.call('HSET', JOBS, unpack(fields))\n  redis.call('ZADD', TIMES, unpack(scores))\n", ""),
 		"none", "jobs lost"},
-	{"a settle that ignores the attempt", rewrittenQueue(
+	{"a settle of whatever lease there is", rewrittenQueue(
 		"  members[#members + 1] = ARGV[i]\n",
-		"  local envelope = redis.call('HGET', JOBS, string.sub(ARGV[i], 1, 16)) or ARGV[i]\n"+
-			"  members[#members + 1] = string.sub(ARGV[i], 1, 16) .. string.sub(envelope, 20, 21)\n"), "stall", "done again, and nothing|done twice at a time"},
+		"  members[#members + 1] = ARGV[i]\n"+
+			"  for _, other in ipairs(redis.call('ZRANGE', TIMES, 0, -1)) do\n"+
+			"    if string.sub(other, 1, 16) == string.sub(ARGV[i], 1, 16) then members[#members] = other end\n"+
+			"  end\n"), "stall", "done again, and nothing|done twice at a time"},
 	{"a take that ignores the concurrency", rewrittenQueue(
 		"local leased = concurrency > 0 and redis.call('ZCOUNT', TIMES, '-inf', '(0') or 0", "local leased = 0"), "none", "are leased, and the limit is"},
 	{"a take that ignores the rate", rewrittenQueue(
@@ -56,14 +58,14 @@ var brokenJobs = []struct {
 	{"a heartbeat that extends the leases of others", rewrittenQueue(
 		"local holds = score and tonumber(score) < 0\n  replies[i] = holds and '1' or '0'", "local holds = score and tonumber(score) < 0\n  replies[i] = '1'"),
 		"stall", "done twice at a time|done again, and nothing"},
-	{"a settle that leaves the envelope", rewrittenQueue("redis.call('HDEL', JOBS, unpack(ids))", ""), "none", "have a time, and"},
+	{"a settle that leaves the envelope", rewrittenQueue("redis.call('HDEL', JOBS, unpack(gone))", ""), "none", "have a time, and"},
 	{"a settle that keeps the unique key", rewrittenQueue("if key ~= '' and redis.pcall('GET', QUEUE .. ':unique:' .. key) == id then", "if false then"),
 		"none", "unique keys have outlived"},
 	{"a unique key that is not looked at", rewrittenQueue("local other = ARGV[8] ~= '' and redis.call('GET', unique)", "local other = false"), "none", "unique key"},
-	{"a failure that is forgotten", rewrittenQueue("delay_jobs({ string.sub(member, 1, 16) .. number }", "if redis.call('TIME')[2] % 50 > 0 then delay_jobs({ string.sub(member, 1, 16) .. number }",
-		"{ more }, now + tonumber(delay), now)", "{ more }, now + tonumber(delay), now) end"), "none", "jobs lost"},
+	{"a failure that is forgotten", rewrittenQueue("    delay_jobs({ delayed[i] }, now + tonumber(delay), now, waits)\n",
+		"    if redis.call('TIME')[2] % 50 > 0 then delay_jobs({ delayed[i] }, now + tonumber(delay), now, waits) end\n"), "none", "jobs lost"},
 	{"a delayed job that comes at once", rewrittenQueue("ARGV[6] == 'in' and now + due or due", "now"), "none", "before they were due"},
-	{"a lease that never ends", rewrittenQueue("old = redis.call('ZREVRANGEBYSCORE', TIMES, '(0', -now, 'LIMIT', 0, budget)", "old = {}"), "kill", "jobs that nobody does"},
+	{"a lease that never ends", rewrittenQueue("redis.call('ZREVRANGEBYSCORE', TIMES, '(0', -now, 'LIMIT', 0, budget)", "{}"), "kill", "jobs that nobody does"},
 }
 
 // The harness is able to fail with jobs, too: it finds each bug within a minute.

@@ -64,7 +64,7 @@ func (k jobKeys) places(attempts int) (places, error) {
 			problems = errors.Join(problems, fmt.Errorf("%x is %s without an envelope", member, where))
 			continue
 		}
-		if named := memberOf(envelope); named != hex.EncodeToString([]byte(member)) {
+		if named := idOf(envelope); named != hex.EncodeToString([]byte(member[:16])) {
 			problems = errors.Join(problems, fmt.Errorf("%x has the envelope of %s", member, named))
 		}
 		problems = errors.Join(problems, add(where, envelope))
@@ -72,13 +72,13 @@ func (k jobKeys) places(attempts int) (places, error) {
 	return found, problems
 }
 
-// memberOf returns the member of the sorted set that an envelope should have, in hex.
-func memberOf(envelope string) string {
+// idOf returns the id of an envelope in hex, as members of the sorted set begin.
+func idOf(envelope string) string {
 	job, err := queue.Parse(envelope)
 	if err != nil {
 		return err.Error()
 	}
-	return strings.ReplaceAll(job.ID, "-", "") + fmt.Sprintf("%04x", job.Attempt)
+	return strings.ReplaceAll(job.ID, "-", "")
 }
 
 // readKeys reads the keys of a queue that nobody uses.
