@@ -70,10 +70,10 @@ var brokenJobs = []struct {
 
 // The harness is able to fail with jobs, too: it finds each bug within a minute.
 func TestEveryBrokenQueueOfJobsIsCaught(t *testing.T) {
-	for _, b := range brokenJobs {
+	for i, b := range brokenJobs {
 		t.Run(b.name, func(t *testing.T) {
-			if testing.Short() && b.name == "a lease that never ends" {
-				t.Skip("it takes half a minute to be sure")
+			if testing.Short() && i%3 != 0 {
+				t.Skip("each takes ten seconds, and one half a minute")
 			}
 			isCaught(t, b.fault, redistest.Redis, queueJobs, b.words, func(sc *scenario) { sc.variant, sc.span = b.name, 5*time.Second })
 		})
