@@ -310,6 +310,7 @@ func TestAFailedJobIsTriedAgainAndThenDead(t *testing.T) {
 		assert.Equal(t, []int{1, 2, 3, 1, 1}, []int{seen[0].Attempt, seen[1].Attempt, seen[2].Attempt, seen[3].Attempt, seen[4].Attempt})
 		assert.Equal(t, "the first time", seen[1].LastError)
 		assert.Contains(t, seen[2].LastError, "panic: the second time\n")
+		assert.Contains(t, seen[2].LastError, "queue_test.go", "the place of the panic")
 		assert.Empty(t, seen[3].LastError)
 		stats, err := q.Stats(ctx)
 		require.NoError(t, err)

@@ -45,7 +45,11 @@ func (q *Queue) settle(ctx context.Context, c claim, v verdict) error {
 	if v.done {
 		r.Values = []any{c.member, "", c.unique, ""}
 	} else {
-		r.Values = []any{c.member, v.delay.Milliseconds(), v.reason, map[bool]string{true: "1"}[v.counts]}
+		counts := ""
+		if v.counts {
+			counts = "1"
+		}
+		r.Values = []any{c.member, v.delay.Milliseconds(), v.reason, counts}
 	}
 	if err := q.settlers.Do(ctx, r); !script.IsDone(err) {
 		return err

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/shardedlist/shardedlist/internal/blocking"
+	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
 )
@@ -16,9 +17,6 @@ var takeScript = script.Load("queue_take")
 const (
 	// maxTake is the number of jobs that one script leases at most.
 	maxTake = 256
-	// newcomersSlice is how long a BLPOP lasts at most after newcomers were seen in the last newcomersFor: see internal/oneslot.
-	newcomersSlice = 250 * time.Millisecond
-	newcomersFor   = time.Minute
 	// soon is a time that is too short to wait for anything else meanwhile.
 	soon = 20 * time.Millisecond
 	// longestWait limits in milliseconds what the server says of when to look again.
@@ -27,7 +25,7 @@ const (
 	leaseSize = 6
 )
 
-// source is where one Run takes its jobs from. Elements are their envelopes.
+// source is where one Run takes its jobs from.
 type source struct {
 	*Queue
 	name         string    // of this Run, on the server
@@ -120,8 +118,8 @@ func (s *source) Release(key string)                 { blocking.Release(s.one.Se
 // Slice returns how long a BLPOP may last: until it is time to look again.
 func (s *source) Slice(time.Time) time.Duration {
 	longest := s.one.MaxSlice
-	if time.Since(s.sawNewcomers) < newcomersFor {
-		longest = min(longest, newcomersSlice)
+	if time.Since(s.sawNewcomers) < oneslot.NewcomersFor {
+		longest = min(longest, oneslot.NewcomersSlice)
 	}
 	return blocking.Slice(s.one.Sessions().Runner, longest, s.look)
 }

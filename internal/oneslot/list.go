@@ -27,10 +27,10 @@ const (
 	// expiryGrace is how long the shards outlive an expired list, at least: longer than the clocks of a master and a replica
 	// differ, and than it takes to visit all shards of a very long list.
 	expiryGrace = time.Minute
-	// newcomersSlice is how long a BLPOP on the bell lasts at most after newcomers were seen in the last newcomersFor. Processes that do
+	// NewcomersSlice is how long a BLPOP on the bell lasts at most after newcomers were seen in the last NewcomersFor. Processes that do
 	// not watch the plain key ring no bell.
-	newcomersSlice = 250 * time.Millisecond
-	newcomersFor   = time.Minute
+	NewcomersSlice = 250 * time.Millisecond
+	NewcomersFor   = time.Minute
 )
 
 // Config configures a list.

@@ -192,8 +192,8 @@ func (l *List) release(key string) { blocking.Release(l.sessions, key) }
 // slice returns how long a BLPOP on a bell may last.
 func (l *List) slice(deadline time.Time) time.Duration {
 	longest := l.MaxSlice
-	if time.Since(time.Unix(0, l.sawNewcomers.Load())) < newcomersFor { // nobody rings for them
-		longest = min(longest, newcomersSlice)
+	if time.Since(time.Unix(0, l.sawNewcomers.Load())) < NewcomersFor { // nobody rings for them
+		longest = min(longest, NewcomersSlice)
 	}
 	return blocking.Slice(l.runner, longest, deadline)
 }

@@ -8,11 +8,12 @@
 --       arrive, or 0, and 12 the burst; 13 sixteen random bytes that no other take has: they become the ids of jobs that have
 --       none, and the first six are behind the ids of the members, see shared/jobs.lua
 -- Reply when to look again, in milliseconds from now, or -1 if not before the bell; 2 if the jobs had been taken before, 1 if
---       there were newcomers, or else 0;
---       then the envelopes of the jobs
--- Cost  O(jobs taken * log(jobs leased and delayed)).
+--       there were newcomers, or else 0; what is behind the ids of the members; then the envelopes of the jobs
+-- Cost  O(jobs taken * log(jobs leased and delayed)). It stops at jobs of four megabytes together, those of the list by the
+--       size of the first.
 --
--- Safe because it reads every key before the first write, and because that write cannot grow the data set: OOM allows it.
+-- Safe because it reads every key before the first write, and because that write cannot grow the data set: OOM allows it. It
+-- adds before it removes, as commands/queue_settle.lua does.
 --
 -- No wake-up is lost: while a job can be taken, or will be at a known time, and a process waits, a dummy is in the bell, or a
 -- take is about to run, or a process is going to look by then: the guard. A woken take that leaves nobody to look rings
@@ -192,7 +193,7 @@ if taken > 0 then
   redis.call('HSET', JOBS, unpack(fields))
   redis.call('ZADD', TIMES, unpack(scores))
 end
-for _, members in ipairs({ lost, lost_due, old, due }) do -- after the others: while the slot moves, a key must not be empty
+for _, members in ipairs({ lost, lost_due, old, due }) do
   if #members > 0 then
     redis.call('ZREM', TIMES, unpack(members))
   end

@@ -46,7 +46,10 @@ local function read_envelope(envelope)
   end
   if flags > 1 then
     local high, low = string.byte(envelope, from, from + 1)
-    local size = low and high * 256 + low or math.huge
+    if not low then
+      return nil
+    end
+    local size = high * 256 + low
     failure_text, from = string.sub(envelope, from + 2, from + 1 + size), from + 2 + size
   end
   if from > #envelope + 1 then
