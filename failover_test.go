@@ -180,7 +180,8 @@ func (l *load) check(t *testing.T) {
 	} {
 		t.Logf("of %d pushes and %d pops, %d %s were undone", pushed, popped, len(undone.Positions), what)
 		assert.NotEmpty(t, undone.Positions, what)
-		assert.Zero(t, undone.Gaps(), "the %s undone are not the last before the crash", what)
+		// Each worker may have had an operation done whose reply the crash cut off.
+		assert.LessOrEqual(t, undone.Gaps(), int64(loadWorkers), "the %s undone are not the last before the crash", what)
 		if l.pushes.slot().Replicas() > 0 {
 			assert.Zero(t, len(undone.Replicated), "%s undone that were replicated", what)
 		}
