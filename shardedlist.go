@@ -83,7 +83,7 @@ func New(rdb redis.UniversalClient, name string, opts ...Option) (*ShardedList, 
 
 // open returns the list of that name. standsFor is the plain key that it stands in for, or empty.
 func open(rdb redis.UniversalClient, name, standsFor string, opts []Option) (layout.List, error) {
-	if rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil() {
+	if isNil(rdb) {
 		return nil, ErrNilClient
 	}
 	if name == "" {
@@ -99,6 +99,10 @@ func open(rdb redis.UniversalClient, name, standsFor string, opts []Option) (lay
 		return nil, errApart
 	}
 	return detect.New(s.Config, s.parts), nil
+}
+
+func isNil(rdb redis.UniversalClient) bool {
+	return rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil()
 }
 
 // isApart reports whether the list and the key of its name may be on different servers of a ring.
