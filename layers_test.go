@@ -17,11 +17,12 @@ import (
 var layers = [][]string{
 	{"internal/lua", "internal/rediserr", "internal/stats", "internal/value"},
 	{"internal/script"},
-	{"internal/session"},
+	{"internal/session", "internal/scan"},
 	{"internal/batch", "internal/blocking"},
 	{"internal/layout"},
 	{"internal/oneslot", "internal/spread", "internal/hook", "internal/inside"},
 	{"internal/detect"},
+	{"internal/survey"},
 	{".", "limit"},
 	{"queue"},
 }

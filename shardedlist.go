@@ -85,7 +85,7 @@ func New(rdb redis.UniversalClient, name string, opts ...Option) (*ShardedList, 
 // open returns the list of that name, counted so. standsFor is the plain key that it stands in for, or empty.
 func open(rdb redis.UniversalClient, counted *stats.List, standsFor string, opts []Option) (layout.List, error) {
 	name := counted.Name
-	if rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil() {
+	if isNil(rdb) {
 		return nil, ErrNilClient
 	}
 	if name == "" {
@@ -101,6 +101,10 @@ func open(rdb redis.UniversalClient, counted *stats.List, standsFor string, opts
 		return nil, errApart
 	}
 	return detect.New(s.Config, s.parts), nil
+}
+
+func isNil(rdb redis.UniversalClient) bool {
+	return rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil()
 }
 
 // isApart reports whether the list and the key of its name may be on different servers of a ring.

@@ -25,7 +25,7 @@ var kinds = map[string]Kind{
 	"pop": Pop, "lmpop": Pop, "spread_pop": Pop,
 	"lmove": Move,
 	"llen":  Read, "lindex": Read, "lrange": Read, "lpos": Read, "scan": Read, "ttl": Read, "object": Read, "memory": Read, "info": Read,
-	"spread_look": Read, "spread_pos": Read,
+	"spread_look": Read, "spread_pos": Read, "survey": Read,
 	"lset": Edit, "linsert": Edit, "lrem": Edit, "ltrim": Edit, "del": Edit, "expire": Edit, "transfer": Edit, "adopt": Edit, "restore": Edit,
 	"spread_set": Edit, "spread_delete": Edit, "spread_expire": Edit,
 	"script": Script,
