@@ -406,3 +406,29 @@ func TestHooksLearnWhatCommandsAreFor(t *testing.T) {
 		}
 	})
 }
+
+func TestElementsAreCountedOnceThoughShardsSendCallersOn(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		for name, opts := range map[string][]Option{"in one slot": nil, "spread": {WithParts(4)}} {
+			t.Run(name, func(t *testing.T) {
+				list := newList(t, rdb, append(opts, WithCapacity(3))...)
+				for i := range 40 {
+					_, err := list.RPush(ctx, i)
+					require.NoError(t, err)
+				}
+				for range 5 {
+					_, err := list.LPopCount(ctx, 7)
+					require.NoError(t, err)
+				}
+				s := list.Stats()
+				assert.EqualValues(t, 40, s.Pushed)
+				assert.EqualValues(t, 35, s.Popped)
+				if opts != nil {
+					assert.Greater(t, s.Operations.Push, int64(40), "some were sent on")
+				}
+			})
+		}
+	})
+}

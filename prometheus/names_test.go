@@ -60,7 +60,9 @@ func dashboard(t *testing.T) []panel {
 	var d struct {
 		Title      string
 		Panels     []panel
-		Templating struct{ List []struct{ Name, Query string } }
+		Templating struct {
+			List []struct{ Name, Query string }
+		}
 	}
 	require.NoError(t, json.Unmarshal(text, &d))
 	require.NotEmpty(t, d.Title)
