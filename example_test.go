@@ -302,3 +302,26 @@ func ExampleNewScript() {
 	// ann has bought one
 	// [ann bob] <nil>
 }
+
+func ExampleScan() {
+	rdb, stop := connect()
+	defer stop()
+	ctx := context.Background()
+
+	for _, name := range []string{"queue:mail", "queue:sms", "logs"} {
+		list, _ := shardedlist.New(rdb, name)
+		_, _ = list.RPush(ctx, "a", "b")
+	}
+	rdb.RPush(ctx, "queue:plain", "a") // a plain list
+
+	for name, err := range shardedlist.Scan(ctx, rdb, "queue:*") {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(name)
+	}
+	// Unordered output:
+	// queue:mail
+	// queue:sms
+}

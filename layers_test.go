@@ -15,13 +15,14 @@ import (
 
 // layers are the packages of the library from the bottom up. Those in a row do not know each other.
 var layers = [][]string{
-	{"internal/lua", "internal/rediserr", "internal/value"},
+	{"internal/lua", "internal/rediserr", "internal/stats", "internal/value"},
 	{"internal/script"},
-	{"internal/session"},
+	{"internal/session", "internal/scan"},
 	{"internal/batch", "internal/blocking"},
 	{"internal/layout"},
 	{"internal/oneslot", "internal/spread", "internal/hook", "internal/inside"},
 	{"internal/detect"},
+	{"internal/survey"},
 	{".", "limit"},
 	{"queue"},
 }

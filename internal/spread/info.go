@@ -40,7 +40,7 @@ func (l *List) armed(ctx context.Context, p *pointers, first, last *shard) (bool
 	if err == redis.Nil {
 		return false, nil
 	}
-	return len(state) > 2 && (state[2]-'0')%2 == 1, err
+	return Waits(state), err
 }
 
 // estimateBytes measures the end shards and some shards evenly between them, and extrapolates.

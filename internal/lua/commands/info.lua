@@ -1,6 +1,6 @@
 -- Returns the fields of meta and the length of the list.
 --
--- requires: shared/length
+-- requires: shared/describe
 --
 -- KEYS  1 meta
 -- ARGV  none
@@ -11,30 +11,5 @@
 --
 -- It takes no newcomers in: it tells of them.
 
-local newcomers = PLAIN and not rung_by(PLAIN) and redis.pcall('LLEN', PLAIN)
-if not WATCHES then
-  PLAIN = nil
-end
-local list, problem = open('reading')
-if problem then
-  return problem
-end
-local head, tail, length = measure(list)
-if not head then
-  return tail
-end
-local capacity = is_empty(list) and 0 or list.cap
-local unswept = 0
-for _, range in ipairs(list.stale or {}) do
-  unswept = unswept + range.hi - range.lo + 1
-end
-local at_plain = type(list.shards) == 'table' -- the list is the plain list
-local unsplit = at_plain and length or math.max(0, head - capacity)
-if list.first < list.last then
-  unsplit = unsplit + math.max(0, tail - capacity)
-end
-newcomers = type(newcomers) == 'number' and not at_plain and newcomers or 0
-return {
-  list.first, list.last, at_plain and 0 or capacity, length, list.armed and 1 or 0, unswept, not at_plain and list.shards or '',
-  newcomers, list.join, list.restored and 'restored' or list.restores and 'restoring' or '', unsplit,
-}
+local info, problem = describe()
+return info or problem

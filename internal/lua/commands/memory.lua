@@ -1,6 +1,6 @@
 -- Returns about how many bytes the list takes, for MEMORY USAGE.
 --
--- requires: shared/list
+-- requires: shared/sample
 --
 -- KEYS  1 meta
 -- ARGV  1 how many shards to look at
@@ -14,16 +14,4 @@ end
 if is_empty(list) then
   return false
 end
-local shards = list.last - list.first + 1
-local samples = math.min(shards, tonumber(ARGV[1]))
-local ends, between = 0, 0
-for i = 0, samples - 1 do
-  local id = list.first + math.floor(i * (shards - 1) / math.max(1, samples - 1))
-  local bytes = redis.call('MEMORY', 'USAGE', list.shards .. id) or 0
-  if i == 0 or i == samples - 1 then
-    ends = ends + bytes
-  else
-    between = between + bytes
-  end
-end
-return ends + math.floor(between * (shards - 2) / math.max(1, samples - 2))
+return sample(list, tonumber(ARGV[1]))

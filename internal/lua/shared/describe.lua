@@ -1,0 +1,36 @@
+-- How a list is stored.
+--
+-- requires: shared/length
+
+-- describe returns what commands/info.lua replies with, and the state of the list and the lengths of its end shards; or nil and
+-- the error. It takes no newcomers in: it tells of them. any is as for open.
+local function describe(any)
+  local newcomers = PLAIN and not rung_by(PLAIN) and redis.pcall('LLEN', PLAIN)
+  if not WATCHES then
+    PLAIN = nil
+  end
+  local list, problem = open('reading', any)
+  if problem then
+    return nil, problem
+  end
+  local head, tail, length = measure(list)
+  if not head then
+    return nil, tail
+  end
+  local capacity = is_empty(list) and 0 or list.cap
+  local unswept = 0
+  for _, range in ipairs(list.stale or {}) do
+    unswept = unswept + range.hi - range.lo + 1
+  end
+  local at_plain = type(list.shards) == 'table' -- the list is the plain list
+  local unsplit = at_plain and length or math.max(0, head - capacity)
+  if list.first < list.last then
+    unsplit = unsplit + math.max(0, tail - capacity)
+  end
+  newcomers = type(newcomers) == 'number' and not at_plain and newcomers or 0
+  local state = list.restored and 'restored' or list.restores and 'restoring' or ''
+  return {
+    list.first, list.last, at_plain and 0 or capacity, length, list.armed and 1 or 0, unswept,
+    not at_plain and list.shards or '', newcomers, list.join, state, unsplit,
+  }, list, head, tail
+end

@@ -1,0 +1,169 @@
+// Package survey finds all lists, whatever their form, and tells the main things of each.
+//
+// It asks little of a server: it scans its keys in steps of a thousand, and asks about some lists at a time, in one pipeline of short
+// scripts that change nothing.
+package survey
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/internal/hook"
+	"github.com/shardedlist/shardedlist/internal/oneslot"
+	"github.com/shardedlist/shardedlist/internal/scan"
+	"github.com/shardedlist/shardedlist/internal/script"
+)
+
+const (
+	batch = 20                     // lists in a pipeline, which a server carries out at a stretch: about a millisecond
+	hurry = 100 * time.Millisecond // for so long a list waits for others to fill the pipeline
+)
+
+// Options say what is asked.
+type Options struct {
+	Match        string // as for KEYS; empty is all
+	WithoutPlain bool   // leaves out lists of Redis that nobody has taken over
+	WithoutBytes bool   // does not measure, which is half of the work
+	// Progress is told after each step how many keys were looked at, about, and how many there are. It may be nil.
+	Progress func(looked, keys int64)
+}
+
+// Rows finds lists, and yields a row for each. A list that is there all the time is found, unless its slot moves meanwhile, and none is
+// yielded twice. It ends with the first error that concerns more than one list.
+//
+// It is O(keys of the server), in steps of a thousand keys, and O(1) for each list. A name without *, ? and [ is looked up at once.
+func Rows(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq2[Row, error] {
+	if o.Match != "" && !strings.ContainsAny(o.Match, `*?[\`) {
+		return func(yield func(Row, error) bool) { yieldRows(ctx, rdb, []string{o.Match}, o, yield) }
+	}
+	return func(yield func(Row, error) bool) {
+		var waiting []string
+		var since time.Time
+		for names, err := range namesOf(ctx, rdb, o) {
+			if err != nil {
+				yield(Row{}, err)
+				return
+			}
+			if len(waiting) == 0 {
+				since = time.Now()
+			}
+			waiting = append(waiting, names...)
+			if len(waiting) < batch && time.Since(since) < hurry {
+				continue
+			}
+			if !yieldRows(ctx, rdb, waiting, o, yield) {
+				return
+			}
+			waiting = nil
+		}
+		yieldRows(ctx, rdb, waiting, o, yield)
+	}
+}
+
+// yieldRows looks at lists, and reports whether to go on.
+func yieldRows(ctx context.Context, rdb redis.UniversalClient, names []string, o Options, yield func(Row, error) bool) bool {
+	for len(names) > 0 {
+		some := names[:min(batch, len(names))]
+		names = names[len(some):]
+		rows, err := lookAt(ctx, rdb, some, o)
+		if err != nil {
+			yield(Row{}, err)
+			return false
+		}
+		for _, row := range rows {
+			if !yield(row, nil) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Look returns the rows of the lists of these names that are there. Match does not count.
+func Look(ctx context.Context, rdb redis.UniversalClient, names []string, o Options) (rows []Row, err error) {
+	yieldRows(ctx, rdb, names, o, func(row Row, rowErr error) bool {
+		if err = rowErr; err == nil {
+			rows = append(rows, row)
+		}
+		return err == nil
+	})
+	return rows, err
+}
+
+const timesKey = ":queue:times" // of a queue, see lua/shared/jobs.lua
+
+// namesOf yields the names that keys tell of, each once, as many at a time as a step finds. There may be no list of a name.
+func namesOf(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq2[[]string, error] {
+	matches := func(string) bool { return true }
+	pattern := "*"
+	if o.Match != "" {
+		matches, pattern = hook.Match(o.Match), o.Match
+	}
+	filters := []scan.Filter{{Pattern: "*:meta", Type: "hash"}, {Pattern: "*" + timesKey, Type: "zset"}}
+	if !o.WithoutPlain {
+		filters = append(filters, scan.Filter{Pattern: strings.ToValidUTF8(pattern, "*"), Type: "list"})
+	}
+	return func(yield func([]string, error) bool) {
+		var keys, looked int64
+		if o.Progress != nil {
+			var err error
+			if keys, err = scan.Size(ctx, rdb); err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+		found := map[string]bool{}
+		for page, err := range scan.Pages(ctx, rdb, filters...) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			var names []string
+			for of, keys := range page.Keys {
+				for _, key := range keys {
+					if name := nameOf(of, key); name != "" && matches(name) && !found[name] {
+						found[name] = true
+						names = append(names, name)
+					}
+				}
+			}
+			if !yield(names, nil) {
+				return
+			}
+			if looked = min(looked+page.Looked, keys); o.Progress != nil {
+				o.Progress(looked, keys)
+			}
+		}
+	}
+}
+
+// nameOf returns the name of the list that a key found by one of the filters tells of, or nothing.
+func nameOf(filter int, key string) (name string) {
+	switch filter {
+	case 0:
+		name, _ = oneslot.NameOf(key)
+	case 1:
+		name, _ = oneslot.NameOf(strings.TrimSuffix(key, timesKey) + ":meta")
+	default:
+		if _, own := oneslot.Owner(key); !own {
+			name = key
+		}
+	}
+	return name
+}
+
+// nodeOf returns the address of the master that has a key, if there are several.
+func nodeOf(ctx context.Context, rdb redis.UniversalClient, key string) string {
+	if _, single := rdb.(*redis.Client); single {
+		return ""
+	}
+	master, err := script.Master(ctx, rdb, key)
+	if client, ok := master.(*redis.Client); ok && err == nil {
+		return client.Options().Addr
+	}
+	return ""
+}
