@@ -30,7 +30,11 @@ func (a *app) onList(cmd *cobra.Command, name string, work func(context.Context,
 		if err != nil {
 			return err
 		}
-		return work(ctx, list)
+		err = work(ctx, list)
+		if errors.Is(err, shardedlist.ErrWrongType) {
+			return a.explained(ctx, rdb, cmd.Name(), []string{name}, err)
+		}
+		return err
 	})
 }
 

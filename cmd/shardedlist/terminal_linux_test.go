@@ -26,9 +26,9 @@ func TestTerminal(t *testing.T) {
 		"lpop l":         {exitNothing, "(nil)\r\n"},
 		"lindex l 0":     {exitNothing, "(nil)\r\n"},
 		"blpop l 0.01":   {exitNothing, "(nil)\r\n"},
-		"lrange l 0 -1":  {exitOK, ""},
+		"lrange l 0 -1":  {exitOK, "(empty array)\r\n"},
 		"rpush l":        {exitUsage, "shardedlist: no values: pass some, or pipe lines in\r\n"},
-		"rpush other a":  {exitOK, "1\r\n"},
+		"rpush other a":  {exitOK, "(integer) 1\r\n"},
 		"lrange l - foo": {exitUsage, "shardedlist: invalid index \"-\": want an integer\r\n"},
 	} {
 		terminal, screen := openTerminal(t)
