@@ -85,6 +85,7 @@ the list is whole, and another restore goes on.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.change(cmd, args, c) },
 	}
 	c.addFlags(cmd)
+	a.completesLists(cmd, everyOne)
 	return cmd
 }
 

@@ -108,6 +108,7 @@ func (a *app) redisCommand(c redisCommand) *cobra.Command {
 		},
 	}
 	a.addNullFlag(cmd)
+	a.completesLists(cmd, c.lists)
 	return cmd
 }
 

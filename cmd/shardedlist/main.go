@@ -136,7 +136,7 @@ func (a *app) addGroups(root *cobra.Command) {
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"start", "Start here:", []*cobra.Command{a.demoCommand()}},
+		{"start", "Start here:", []*cobra.Command{a.demoCommand(), a.shellCommand()}},
 		{"lists", "Commands of Redis on lists, in upper or lower case:", append([]*cobra.Command{
 			a.pushCommand("lpush", leftEnd), a.pushCommand("rpush", rightEnd),
 			a.popCommand("lpop", leftEnd), a.popCommand("rpop", rightEnd),

@@ -36,6 +36,7 @@ server. The lists may be in use.`,
 			})
 		},
 	}
+	a.completesLists(cmd, everyOne)
 	cmd.Flags().BoolVar(&onlyStrays, "only-strays", false, "keep the lists, delete their stray shards")
 	return cmd
 }
@@ -57,7 +58,7 @@ func (a *app) delStrays(ctx context.Context, rdb redis.UniversalClient, names []
 }
 
 func (a *app) infoCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "info LIST",
 		Short: "Print how the list is stored",
 		Long: `Print how a list is stored. If there is no such list, say so, with exit code 1.
@@ -93,6 +94,8 @@ func (a *app) infoCommand() *cobra.Command {
 			})
 		},
 	}
+	a.completesLists(cmd, first(1))
+	return cmd
 }
 
 // isThere reports whether anything is stored of a list: elements, or, of an empty one, somebody who waits, or what is left to clean up.
@@ -157,6 +160,7 @@ the hash {LIST}:meta is lost, say with --parts over how many parts the list was 
 			}, options...)
 		},
 	}
+	a.completesLists(cmd, first(1))
 	cmd.Flags().BoolVar(&repairs, "repair", false, "mend the list, if it is spread over many slots")
 	cmd.Flags().IntVar(&parts, "parts", 0, "number of `parts` of a list whose meta is lost")
 	return cmd

@@ -61,6 +61,7 @@ order. If the list has fewer elements, remove all. If it is empty, the exit code
 		},
 	}
 	a.addNullFlag(cmd)
+	a.completesLists(cmd, first(1))
 	return cmd
 }
 
@@ -167,6 +168,7 @@ and the name of the list is printed first, as Redis replies.`,
 		},
 	}
 	a.addNullFlag(cmd)
+	a.completesLists(cmd, everyOne)
 	return cmd
 }
 

@@ -54,6 +54,7 @@ Put values that begin with a dash after --. Negative numbers do not need this.`,
 		return fmt.Errorf("%w (put values that begin with a dash after --)", err)
 	})
 	a.addNullFlag(cmd)
+	a.completesLists(cmd, first(1))
 	return cmd
 }
 

@@ -35,21 +35,26 @@ func (a *app) putBack(ctx context.Context, push func(ctx context.Context, values
 
 // popped returns the elements that a command has popped from one list, and what pushes them back.
 func popped(rdb redis.UniversalClient, words []string, r reply) (elements []string, push func(ctx context.Context, values []string) error) {
-	if len(r.parts) != 2 {
+	command := strings.ToLower(words[0])
+	if r.kind == failure || r.kind == null || len(words) < 2 {
 		return nil, nil
 	}
-	list, taken := r.parts[0].text, r.parts[1:]
-	command := strings.ToLower(words[0])
-	left := command == "blpop"
+	list, taken := words[1], []reply{r}
+	left := command == "lpop" || command == "blpop"
 	switch command {
+	case "lpop", "rpop":
+		if r.kind == array {
+			taken = r.parts
+		}
 	case "blpop", "brpop":
+		list, taken = r.parts[0].text, r.parts[1:]
 	case "lmpop", "blmpop":
 		at := 1
 		if command == "blmpop" {
 			at = 2
 		}
 		end := words[at+1+len(numbered(at)(words))]
-		left, taken = strings.EqualFold(end, "left"), r.parts[1].parts
+		list, left, taken = r.parts[0].text, strings.EqualFold(end, "left"), r.parts[1].parts
 	default:
 		return nil, nil
 	}

@@ -37,6 +37,7 @@ element, the exit code is 1.`,
 		},
 	}
 	a.addNullFlag(cmd)
+	a.completesLists(cmd, first(1))
 	return cmd
 }
 
@@ -73,6 +74,7 @@ is different: each element that stays in the list during the read appears exactl
 		},
 	}
 	a.addNullFlag(cmd)
+	a.completesLists(cmd, first(1))
 	return cmd
 }
 

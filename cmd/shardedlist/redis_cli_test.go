@@ -220,4 +220,3 @@ func compare(t *testing.T, line, want string, got result) {
 		assert.Equal(t, exitNothing, got.code, line)
 	}
 }
-
