@@ -63,6 +63,7 @@ It ends what restore has begun, or done.`,
 		},
 	}
 	c.addFlags(cmd)
+	a.completes(cmd, everyOne, plainNames)
 	cmd.Flags().IntVar(&capacity, "capacity", 0, "`elements` per full shard of a new list (default: ask the server)")
 	return cmd
 }

@@ -20,14 +20,26 @@ const (
 
 // listNames returns names of lists that begin with a prefix: those that a scan of bounded time finds.
 func listNames(ctx context.Context, rdb redis.UniversalClient, prefix string) []string {
+	return scanNames(ctx, rdb, "*:meta", "hash", prefix, oneslot.NameOf)
+}
+
+// plainNames is listNames for plain lists.
+func plainNames(ctx context.Context, rdb redis.UniversalClient, prefix string) []string {
+	return scanNames(ctx, rdb, "*", "list", prefix, func(key string) (name string, ok bool) {
+		meta, _ := oneslot.Owner(key)
+		return key, meta == ""
+	})
+}
+
+func scanNames(ctx context.Context, rdb redis.UniversalClient, pattern, kind, prefix string, nameOf func(key string) (name string, ok bool)) []string {
 	ctx, cancel := context.WithTimeout(ctx, completionTime)
 	defer cancel()
 	names, _ := namesOf([]string{"*"}, func(_ string, add func(name string)) error {
 		return onMasters(ctx, rdb, func(ctx context.Context, node redis.Cmdable) error {
 			found := 0
-			keys := node.ScanType(ctx, 0, "*:meta", scanCount, "hash").Iterator()
+			keys := node.ScanType(ctx, 0, pattern, scanCount, kind).Iterator()
 			for found < completionNames && keys.Next(ctx) {
-				if name, ok := oneslot.NameOf(keys.Val()); ok && strings.HasPrefix(name, prefix) {
+				if name, ok := nameOf(keys.Val()); ok && strings.HasPrefix(name, prefix) {
 					add(name)
 					found++
 				}
@@ -40,10 +52,17 @@ func listNames(ctx context.Context, rdb redis.UniversalClient, prefix string) []
 
 // completesLists has the shell that runs the program complete names of lists, where the arguments name lists.
 func (a *app) completesLists(cmd *cobra.Command, lists func(args []string) []string) {
+	a.completes(cmd, lists, listNames)
+}
+
+func (a *app) completes(cmd *cobra.Command, lists func(args []string) []string,
+	names func(ctx context.Context, rdb redis.UniversalClient, prefix string) []string,
+) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		showMinus(args)
-		if named := lists(append(slices.Clone(args), prefix)); len(named) == 0 || named[len(named)-1] != prefix || len(lists(args)) == len(named) {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+		named := lists(append(slices.Clone(args), prefix))
+		if len(named) == 0 || named[len(named)-1] != prefix || len(lists(args)) == len(named) {
+			return nil, cobra.ShellCompDirectiveNoFileComp // it is no name
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 		defer cancel()
@@ -52,7 +71,7 @@ func (a *app) completesLists(cmd *cobra.Command, lists func(args []string) []str
 			return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
 		}
 		defer func() { _ = rdb.Close() }()
-		return listNames(ctx, rdb, prefix), cobra.ShellCompDirectiveNoFileComp
+		return names(ctx, rdb, prefix), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

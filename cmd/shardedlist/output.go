@@ -39,8 +39,12 @@ func (a *app) printReply(r reply) error {
 	if a.format() == raw && r.kind == array && len(r.parts) == 0 {
 		return nil
 	}
+	delimiter := a.delimiter()
+	if r.kind == integer || r.kind == status {
+		delimiter = '\n' // it is no element
+	}
 	out := bufio.NewWriter(a.stdout)
-	a.format().print(out, r, a.delimiter())
+	a.format().print(out, r, delimiter)
 	return out.Flush()
 }
 
