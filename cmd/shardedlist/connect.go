@@ -30,7 +30,11 @@ func (a *app) onList(cmd *cobra.Command, name string, work func(context.Context,
 		if err != nil {
 			return err
 		}
-		return work(ctx, list)
+		err = work(ctx, list)
+		if errors.Is(err, shardedlist.ErrWrongType) {
+			return a.explained(ctx, rdb, cmd.Name(), []string{name}, err)
+		}
+		return err
 	})
 }
 
@@ -44,17 +48,21 @@ func watching(name string) []shardedlist.Option {
 
 // onServer runs work on the server that the user chose.
 func (a *app) onServer(cmd *cobra.Command, work func(context.Context, redis.UniversalClient) error) error {
-	ctx := cmd.Context()
-	source, address := "--redis", a.address
-	if address == "" {
-		source, address = "REDIS_URL", cmp.Or(os.Getenv("REDIS_URL"), defaultAddress)
-	}
-	rdb, _, err := connect(ctx, source, address)
+	rdb, _, err := a.connect(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = rdb.Close() }()
-	return work(ctx, rdb)
+	return work(cmd.Context(), rdb)
+}
+
+// connect returns a client for the server that the user chose, and its address as messages may show it.
+func (a *app) connect(ctx context.Context) (rdb redis.UniversalClient, hosts string, err error) {
+	source, address := "--redis", a.address
+	if address == "" {
+		source, address = "REDIS_URL", cmp.Or(os.Getenv("REDIS_URL"), defaultAddress)
+	}
+	return connect(ctx, source, address)
 }
 
 // connect returns a client for the server at the address, once the server has answered a PING, and the hosts or the socket in the
