@@ -45,16 +45,21 @@ func watching(name string) []shardedlist.Option {
 // onServer runs work on the server that the user chose.
 func (a *app) onServer(cmd *cobra.Command, work func(context.Context, redis.UniversalClient) error) error {
 	ctx := cmd.Context()
-	source, address := "--redis", a.address
-	if address == "" {
-		source, address = "REDIS_URL", cmp.Or(os.Getenv("REDIS_URL"), defaultAddress)
-	}
+	source, address := a.chosenAddress()
 	rdb, _, err := connect(ctx, source, address)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = rdb.Close() }()
 	return work(ctx, rdb)
+}
+
+// chosenAddress returns the address of the server that the user chose, and the flag or variable that holds it.
+func (a *app) chosenAddress() (source, address string) {
+	if a.address != "" {
+		return "--redis", a.address
+	}
+	return "REDIS_URL", cmp.Or(os.Getenv("REDIS_URL"), defaultAddress)
 }
 
 // connect returns a client for the server at the address, once the server has answered a PING, and the hosts or the socket in the

@@ -104,6 +104,7 @@ Exit codes:
 		a.adoptCommand(),
 		a.restoreCommand(),
 		a.queueCommand(),
+		a.webCommand(),
 	)
 	root.InitDefaultHelpCmd()
 	help, _, _ := root.Find([]string{"help"})
