@@ -58,11 +58,16 @@ func (a *app) onServer(cmd *cobra.Command, work func(context.Context, redis.Univ
 
 // connect returns a client for the server that the user chose, and its address as messages may show it.
 func (a *app) connect(ctx context.Context) (rdb redis.UniversalClient, hosts string, err error) {
-	source, address := "--redis", a.address
-	if address == "" {
-		source, address = "REDIS_URL", cmp.Or(os.Getenv("REDIS_URL"), defaultAddress)
-	}
+	source, address := a.chosenAddress()
 	return connect(ctx, source, address)
+}
+
+// chosenAddress returns the address of the server that the user chose, and the flag or variable that holds it.
+func (a *app) chosenAddress() (source, address string) {
+	if a.address != "" {
+		return "--redis", a.address
+	}
+	return "REDIS_URL", cmp.Or(os.Getenv("REDIS_URL"), defaultAddress)
 }
 
 // connect returns a client for the server at the address, once the server has answered a PING, and the hosts or the socket in the

@@ -35,22 +35,23 @@ func (g *Glance) Calls() []script.Call {
 	return calls
 }
 
-// Read reads the replies. Borders are the positions of the ends. Unless it is certain, somebody is about to move a pointer.
-func (g *Glance) Read(replies [2]any) (info layout.Info, borders [2]int64, certain bool) {
+// Read reads the replies. Borders are the positions of the ends, lengths those of the shards there. Unless it is certain, somebody is about
+// to move a pointer.
+func (g *Glance) Read(replies [2]any) (info layout.Info, borders, lengths [2]int64, certain bool) {
 	info = layout.Info{First: g.p.ids[left], Last: g.p.ids[right], Capacity: g.p.capacity, Parts: g.p.parts}
 	for side, reply := range replies {
 		if reply == nil {
-			return info, borders, false
+			return info, borders, lengths, false
 		}
 		s, _ := readShard(g.p.ids[side], reply)
 		if !s.open[side] {
-			return info, borders, false
+			return info, borders, lengths, false
 		}
-		borders[side] = s.borders[side]
+		borders[side], lengths[side] = s.borders[side], s.borders[right]-s.borders[left]
 	}
 	info.Length = max(0, borders[right]-borders[left])
 	info.Unswept = g.unswept()
-	return info, borders, true
+	return info, borders, lengths, true
 }
 
 // unswept returns how many shards lists had that were deleted, and that nobody has unlinked yet.

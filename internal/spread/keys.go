@@ -49,3 +49,6 @@ func (p Part) Shard(generation, id int64) string {
 
 // release returns the key that releases one blocked consumer, named by a UUID.
 func (p Part) release(id string) string { return p.Bell + ":" + id }
+
+// SlotOf returns the slot of a part of the list of that name.
+func SlotOf(name string, part, parts int) int { return script.Slot(tagOf(name, part, parts)) }

@@ -132,6 +132,7 @@ func (r *Row) read(fields []any) {
 
 	r.Capacity, r.Length, r.Armed, r.Unswept = number(2), number(3), number(4) == 1, number(5)
 	r.Newcomers, r.Backlog = number(7), number(10)
+	r.First, r.Last, r.Head, r.Tail = first, last, head, tail
 	r.Shards, r.Bytes = last-first+1, fields[3].(int64)
 	if left >= 0 {
 		r.TTL = max(time.Duration(left)*time.Millisecond, time.Millisecond)
@@ -214,10 +215,12 @@ func (l *look) readEnds(row *Row, glance *spread.Glance, first, last script.Repl
 			return l.failed(row, reply.Err)
 		}
 	}
-	info, borders, certain := glance.Read([2]any{first.Value, last.Value})
+	info, borders, lengths, certain := glance.Read([2]any{first.Value, last.Value})
 	if certain {
 		row.ends = ends{fmt.Sprint(glance.Generation()), borders[0], borders[1]}
+		row.Head, row.Tail = lengths[0], lengths[1]
 	} else {
+		row.Head, row.Tail = -1, -1
 		var err error
 		list := detect.New(oneslot.Config{Runner: l.runner, Name: row.Name}, 0)
 		if info, err = list.Info(l.ctx); err != nil {
@@ -225,7 +228,7 @@ func (l *look) readEnds(row *Row, glance *spread.Glance, first, last script.Repl
 		}
 	}
 	row.Length, row.Capacity, row.Parts, row.Unswept = info.Length, info.Capacity, info.Parts, info.Unswept
-	row.Shards = info.Shards()
+	row.Shards, row.First, row.Last = info.Shards(), info.First, info.Last
 	if expires := glance.Expires(); expires > 0 && row.Length > 0 {
 		row.TTL = max(time.Until(time.UnixMilli(expires)), time.Millisecond)
 	}

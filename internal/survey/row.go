@@ -27,6 +27,9 @@ type Row struct {
 	Bytes    int64         // of the shards, estimated from a few; 0 if they were not measured, or the server cannot
 	TTL      time.Duration // 0 if the list does not expire
 
+	First, Last int64 // ids of the shards at the ends
+	Head, Tail  int64 // and their lengths; -1 if they are not known, because an end of a list that is spread is about to move
+
 	Slot  int    // of all keys, or of the pointers of a list that is spread; computed even if the server is not a cluster
 	Parts int64  // over which it is spread; 0 if it is in one slot
 	Node  string // the address of the master that has the slot; empty if there is but one
