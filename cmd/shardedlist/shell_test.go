@@ -65,7 +65,8 @@ lrange L 0
 lpush L
 echo "\x41\q\n"
 echo a\b
-echo 'a\b\'' # 1
+echo 'a\n\'b'
+echo 'a' # 1
 echo "open
 command count extra
 eval "return {1, 'two', false, {3, {}}, redis.status_reply('fine')}" 0

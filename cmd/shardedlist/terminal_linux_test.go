@@ -171,11 +171,16 @@ func typeInto(t *testing.T, ctx context.Context, args ...string) *typist {
 			}
 		}
 	}()
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
 	go func() {
+		defer close(done)
 		typist.ended <- execute(ctx, args, terminal, terminal, terminal)
 		_ = terminal.Close()
 	}()
 	t.Cleanup(func() {
+		cancel() // if the test has failed
+		<-done
 		_, _ = control.WriteString("\n") // ends the program's last read
 		<-read
 		_ = control.Close()
