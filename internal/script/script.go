@@ -159,8 +159,8 @@ func (r *Runner) process(ctx context.Context, call Call, cmd *Command) error {
 }
 
 // Behind sends a call after another command, in one pipeline that go-redis does not retry: it would retry the whole pipeline if
-// the first command failed, although the call may have been applied. It returns the call's reply and error, and the command.
-func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply any, err error, before *Command) {
+// the first command failed, although the call may have been applied. It returns the call's reply and error, and that command.
+func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply any, before *Command, err error) {
 	before, cmd := newCommand(ctx, true, command), call.command(ctx, true, call.Args)
 	before.list = call.List
 	if call.Waits && r.Replicas > 0 {
@@ -179,7 +179,7 @@ func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply an
 	if !IsDone(err) {
 		reply, err = nil, Explain(err)
 	}
-	return reply, err, before
+	return reply, before, err
 }
 
 // Atomic sends calls in one transaction, which go-redis does not retry, and returns their replies.

@@ -90,7 +90,7 @@ func (s *Session) Do(ctx context.Context, until time.Time, op Operation) Outcome
 func (s *Session) Block(ctx context.Context, command []any, op Operation) (outcome Outcome, wokenBy string, err error) {
 	s.take(op)
 	s.count()
-	reply, err, blocking := s.pool.Runner.Behind(ctx, command, op.call)
+	reply, blocking, err := s.pool.Runner.Behind(ctx, command, op.call)
 	outcome = s.learn(reply, err)
 	if outcome.Status != Done {
 		if RecordMoves(outcome.Err) {
