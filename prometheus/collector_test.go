@@ -40,7 +40,7 @@ func TestMetricsAreTheStats(t *testing.T) {
 	list, err := shardedlist.New(rdb, "jobs")
 	require.NoError(t, err)
 	c := shardedlistprom.NewCollector("jobs", list)
-	_, err = list.RPush(ctx, "a", "b", "c")
+	_, err = list.RPush(ctx, "a", "b", "c", "d")
 	require.NoError(t, err)
 	_, err = list.LPop(ctx)
 	require.NoError(t, err)
@@ -49,6 +49,8 @@ func TestMetricsAreTheStats(t *testing.T) {
 	require.NoError(t, err)
 	_, err = list.BLPop(ctx, time.Second)
 	require.NoError(t, err)
+	_, err = list.Del(ctx)
+	require.NoError(t, err)
 	waiter := make(chan error, 1)
 	go func() {
 		_, err := list.BLPop(ctx, 0)
@@ -56,7 +58,7 @@ func TestMetricsAreTheStats(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool { return list.Stats().Waiting == 1 }, 10*time.Second, time.Millisecond)
 	expect := map[string]float64{
-		"shardedlist_pushed_elements_total": 3, "shardedlist_popped_elements_total": 3, "shardedlist_waiting_callers": 1,
+		"shardedlist_pushed_elements_total": 4, "shardedlist_popped_elements_total": 3, "shardedlist_waiting_callers": 1,
 		"shardedlist_waits_total": 2, "shardedlist_repeats_total": 0, "shardedlist_outcomes_unknown_total": 0,
 	}
 	families, err := gather(c)
