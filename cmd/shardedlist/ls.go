@@ -151,6 +151,8 @@ type listTable struct {
 
 const tableLine = "%-9s %10s %8s %8s %8s %7s %5s  %-23s %s\n"
 
+var tableHeader = []any{"FORM", "LENGTH", "SHARDS", "CAPACITY", "MEMORY", "TTL", "WAITS", "PLACE", "NAME"}
+
 func (t *listTable) print(r survey.Row) error {
 	switch t.format {
 	case asJSON:
@@ -161,19 +163,32 @@ func (t *listTable) print(r survey.Row) error {
 		_, _ = t.w.Write(append(line, '\n'))
 	case pretty:
 		if !t.began {
-			fmt.Fprintf(t.w, tableLine, "FORM", "LENGTH", "SHARDS", "CAPACITY", "MEMORY", "TTL", "WAITS", "PLACE", "NAME")
+			fmt.Fprintf(t.w, tableLine, tableHeader...)
 		}
-		fmt.Fprintf(t.w, tableLine, r.Form, thousands(r.Length), thousands(r.Shards), thousands(r.Capacity), humanBytes(r.Bytes), humanTTL(r.TTL),
-			yesIf(r.Armed), place(r), printable(r.Name))
+		fmt.Fprintf(t.w, tableLine, tableFields(r)...)
 	default:
-		ttl := ""
-		if r.TTL > 0 {
-			ttl = strconv.FormatFloat(r.TTL.Seconds(), 'f', 3, 64)
-		}
-		fmt.Fprintf(t.w, "%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", r.Form, r.Length, r.Shards, r.Capacity, r.Bytes, ttl, yesIf(r.Armed), place(r), printable(r.Name))
+		_, _ = t.w.WriteString(rawLine(r))
 	}
 	t.began = true
 	return t.w.Flush()
+}
+
+// tableFields are the columns of a row, for people.
+func tableFields(r survey.Row) []any {
+	return []any{
+		r.Form, thousands(r.Length), thousands(r.Shards), thousands(r.Capacity), humanBytes(r.Bytes), humanTTL(r.TTL), yesIf(r.Armed), place(r),
+		printable(r.Name),
+	}
+}
+
+// rawLine is a row for programs.
+func rawLine(r survey.Row) string {
+	ttl := ""
+	if r.TTL > 0 {
+		ttl = strconv.FormatFloat(r.TTL.Seconds(), 'f', 3, 64)
+	}
+	return fmt.Sprintf("%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", r.Form, r.Length, r.Shards, r.Capacity, r.Bytes, ttl, yesIf(r.Armed), place(r),
+		printable(r.Name))
 }
 
 // listObject is a row as a JSON object. A name that is not UTF-8 is quoted as redis-cli does.

@@ -109,3 +109,48 @@ func TestHumanNumbers(t *testing.T) {
 		assert.Equal(t, want, humanTTL(ttl), fmt.Sprint(ttl))
 	}
 }
+
+func TestTopWithoutATerminal(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Cluster, redistest.Sentinel} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Shared(t, kind)
+			ctx, tag := t.Context(), "top-"+string(kind)+":"
+			list, err := shardedlist.New(server.Client(t), tag+"jobs", shardedlist.WithCapacity(5))
+			require.NoError(t, err)
+			_, err = list.RPush(ctx, make([]string, 100))
+			require.NoError(t, err)
+			stopped := make(chan struct{})
+			pushed := make(chan error, 1)
+			go func() {
+				for {
+					select {
+					case <-stopped:
+						pushed <- nil
+						return
+					default:
+					}
+					if _, err := list.RPush(ctx, "a"); err != nil {
+						pushed <- err
+						return
+					}
+				}
+			}()
+			got := <-start(ctx, nil, "--redis", server.URL(), "top", tag+"*", "--count", "2", "--interval", "100ms")
+			close(stopped)
+			require.NoError(t, <-pushed)
+			require.Equal(t, exitOK, got.code, got.err)
+			lines := strings.Split(strings.TrimSuffix(got.out, "\n"), "\n")
+			require.Len(t, lines, 2)
+			assert.Regexp(t, `^0\.000\t0\.000\tsharded\t\d{3,}\t.*\t`+tag+`jobs$`, lines[0])
+			assert.Regexp(t, `^[1-9]\d*\.\d{3}\t0\.000\tsharded\t\d{3,}\t.*\t`+tag+`jobs$`, lines[1])
+
+			got = <-start(ctx, nil, "--redis", server.URL(), "top", tag+"jobs", "--count", "1", "--json")
+			assert.Regexp(t, `^\{.*"exact":false,.*"in_per_second":0,.*"name":"`+tag+`jobs".*\}\n$`, got.out)
+		})
+	}
+	for _, args := range []string{"top --interval 1ms", "top --count -1", "top a b"} {
+		assert.Equal(t, exitUsage, (<-start(t.Context(), nil, strings.Split(args, " ")...)).code, args)
+	}
+}

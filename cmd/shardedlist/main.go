@@ -145,7 +145,7 @@ func (a *app) addGroups(root *cobra.Command) {
 		}, lists...)},
 		{"keys", "Commands of Redis on lists and other keys:", append([]*cobra.Command{a.delCommand()}, keys...)},
 		{"operate", "Look at lists, and manage them:", []*cobra.Command{
-			a.lsCommand(),
+			a.lsCommand(), a.topCommand(),
 			a.infoCommand(), a.checkCommand(), a.adoptCommand(), a.restoreCommand(), a.queueCommand(), a.watchCommand(), a.webCommand(), a.scriptCommand(),
 		}},
 	} {

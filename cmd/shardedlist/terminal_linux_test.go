@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/shardedlist/shardedlist"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
@@ -299,4 +300,48 @@ func TestASignalEndsTheShell(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, p.before, after)
 	}
+}
+
+func TestTopOnATerminal(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis)
+	ctx, rdb := t.Context(), server.Client(t)
+	for name, elements := range map[string]int{"many": 3000, "few": 3} {
+		list, err := shardedlist.New(rdb, name, shardedlist.WithCapacity(100))
+		require.NoError(t, err)
+		values := make([]any, elements)
+		for i := range values {
+			values[i] = fmt.Sprintf("%s %d\x1b[31m", name, i)
+		}
+		_, err = list.RPush(ctx, values...)
+		require.NoError(t, err)
+	}
+	p := typeInto(t, ctx, "top", "--redis", server.Addr(), "--interval", "100ms")
+	p.expect("\x1b[?1049h")
+	p.expect("2 lists, 3,003 elements")
+	p.expect("by in\r\n")
+	p.keys("n")
+	p.expect("by name\r\n")
+	p.expect("\x1b[7m") // the first is marked
+	p.expect("few\x1b[0m\r\n")
+	p.expect("many\r\n")
+	p.keys("j")
+	p.expect("many\x1b[0m\r\n")
+	p.keys("r")
+	p.expect("by name, reversed\r\n")
+	p.keys("\r")
+	p.expect("many   sharded, 3,000 elements in 30 shards")
+	p.expect(`           0  "many 0\x1b[31m"` + "\r\n")
+	p.expect(`       2,999  "many 2999\x1b[31m"` + "\r\n")
+	server.Pause()
+	p.expect("The server does not answer")
+	server.Resume()
+	p.expect("many   sharded")
+	p.keys("q")
+	p.expect("2 lists")
+	p.keys("q")
+	assert.Equal(t, exitOK, <-p.ended)
+	p.expect("\x1b[?25h\x1b[?1049l")
+	after, err := unix.IoctlGetTermios(int(p.control.Fd()), unix.TCGETS)
+	require.NoError(t, err)
+	assert.Equal(t, p.before, after, "the terminal is as it was")
 }
