@@ -99,7 +99,7 @@ func TestMistakes(t *testing.T) {
 	t.Parallel()
 	for args, message := range map[string]string{
 		"nonsense":               `unknown command "nonsense" for "shardedlist"`,
-		"lpsh l":                 `unknown command "lpsh" for "shardedlist"; did you mean: lpush rpush lpop lpushx lpos`,
+		"lpsh l":                 `unknown command "lpsh" for "shardedlist"; did you mean: lpush rpush lpop lpushx lpos ls`,
 		"lindex l":               `wrong number of arguments; usage: shardedlist lindex LIST INDEX`,
 		"lindex l one":           `invalid index "one": want an integer`,
 		"lrange l 0":             `wrong number of arguments; usage: shardedlist lrange LIST START STOP`,
