@@ -122,8 +122,12 @@ func eval[T any](b *tab, expression string) T {
 // await waits until an expression is true in the page. (chromedp.Poll compiles it in the page, whose policy forbids that.)
 func (b *tab) await(expression string) {
 	b.t.Helper()
-	require.Eventually(b.t, func() bool { return eval[bool](b, "Boolean("+expression+")") }, patience, 50*time.Millisecond,
-		"%s", expression)
+	for start := time.Now(); !eval[bool](b, "Boolean("+expression+")"); {
+		if time.Since(start) > patience {
+			require.Fail(b.t, "the page never shows it", "%s\n%s", expression, eval[string](b, "document.body.innerText"))
+		}
+		require.NoError(b.t, chromedp.Do(b.ctx, chromedp.Sleep(50*time.Millisecond)))
+	}
 }
 
 // awaitText waits until an element has a text.

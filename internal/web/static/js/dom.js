@@ -10,13 +10,13 @@ export function el(tag, attributes = {}, ...children) {
     else if (name === 'value' || name === 'checked' || name === 'disabled') node[name] = value;
     else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? '' : value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return node;
 }
 
 // fill replaces what is in a node, unless the text would be the same: a selection and the focus stay where they are.
 export function fill(node, ...children) {
-  children = children.flat().filter((child) => child !== null && child !== undefined && child !== false);
+  children = children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
   if (children.length === 1 && typeof children[0] === 'string') {
     if (node.textContent !== children[0]) node.textContent = children[0];
     return node;
