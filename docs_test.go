@@ -34,7 +34,7 @@ func TestCommandsPageIsComplete(t *testing.T) {
 	for method := range reflect.TypeFor[redis.ListCmdable]().Methods() {
 		assert.Contains(t, methods, strings.ToLower(method.Name), "a list command of go-redis")
 	}
-	others := []string{"adopt", "all", "check", "delstrays", "info", "name", "repair", "restore"}
+	others := []string{"adopt", "all", "check", "delstrays", "info", "name", "repair", "restore", "stats"}
 	for method := range reflect.TypeFor[*ShardedList]().Methods() {
 		if name := strings.ToLower(method.Name); !slices.Contains(others, name) {
 			assert.Contains(t, methods, name, "a method of ShardedList")

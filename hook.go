@@ -8,6 +8,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/hook"
 	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/stats"
 )
 
 // NewHook returns a go-redis hook that makes the list commands of rdb work on sharded lists, for each key that matches:
@@ -46,8 +47,11 @@ import (
 //
 // If an option is invalid, each command on a key that matches returns its error, and ErrNilClient if rdb is nil. If match is nil,
 // each command with a key returns ErrNilMatch.
-func NewHook(rdb redis.UniversalClient, match func(key string) bool, opts ...Option) redis.Hook {
-	open := func(key string) (layout.List, error) { return open(rdb, key, key, opts) }
+func NewHook(rdb redis.UniversalClient, match func(key string) bool, opts ...Option) *Hook {
+	counters := &stats.Counters{} // of all lists together
+	open := func(key string) (layout.List, error) {
+		return open(rdb, &stats.List{Name: key, Counters: counters}, key, opts)
+	}
 	switch {
 	case match == nil:
 		match, open = func(string) bool { return true }, failing(ErrNilMatch)
@@ -56,8 +60,17 @@ func NewHook(rdb redis.UniversalClient, match func(key string) bool, opts ...Opt
 	}
 	h := hook.New(match, open, script.Retries(rdb))
 	addToNodes(rdb, h)
-	return h
+	return &Hook{h, counters}
 }
+
+// Hook is a redis.Hook, made by [NewHook].
+type Hook struct {
+	redisHook
+	counters *stats.Counters
+}
+
+// redisHook has the methods that go-redis calls.
+type redisHook = redis.Hook
 
 // addToNodes has the hook serve what go-redis sends to the nodes of a cluster or a ring past the hooks of the client itself.
 func addToNodes(rdb redis.UniversalClient, h *hook.Hook) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/stats"
 )
 
 // waits are the commands that wait for an element of a key.
@@ -116,7 +117,7 @@ func TestAWaitWithOthersOutlivesAnotherType(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb, name := server.Client(t), uniqueName(t)
-		hooked, err := open(rdb, name, name, nil) // as the hook does
+		hooked, err := open(rdb, stats.NewList(name), name, nil) // as the hook does
 		require.NoError(t, err)
 		list := &ShardedList{hooked}
 		var results []<-chan popped

@@ -15,7 +15,7 @@ import (
 
 // layers are the packages of the library from the bottom up. Those in a row do not know each other.
 var layers = [][]string{
-	{"internal/lua", "internal/rediserr", "internal/value"},
+	{"internal/lua", "internal/rediserr", "internal/stats", "internal/value"},
 	{"internal/script"},
 	{"internal/session", "internal/scan"},
 	{"internal/batch", "internal/blocking"},

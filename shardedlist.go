@@ -12,6 +12,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
+	"github.com/shardedlist/shardedlist/internal/stats"
 )
 
 // ShardedList is one logical Redis list, stored as many small Redis lists, its shards. Its methods do what the Redis commands
@@ -74,22 +75,23 @@ func init() {
 //
 // New returns ErrNilClient, ErrEmptyName, ErrCapacity or ErrReplicas.
 func New(rdb redis.UniversalClient, name string, opts ...Option) (*ShardedList, error) {
-	list, err := open(rdb, name, "", opts)
+	list, err := open(rdb, stats.NewList(name), "", opts)
 	if err != nil {
 		return nil, err
 	}
 	return &ShardedList{list}, nil
 }
 
-// open returns the list of that name. standsFor is the plain key that it stands in for, or empty.
-func open(rdb redis.UniversalClient, name, standsFor string, opts []Option) (layout.List, error) {
+// open returns the list of that name, counted so. standsFor is the plain key that it stands in for, or empty.
+func open(rdb redis.UniversalClient, counted *stats.List, standsFor string, opts []Option) (layout.List, error) {
+	name := counted.Name
 	if isNil(rdb) {
 		return nil, ErrNilClient
 	}
 	if name == "" {
 		return nil, ErrEmptyName
 	}
-	s := settings{Config: oneslot.Config{Runner: &script.Runner{Client: rdb}, Name: name, StandsFor: standsFor}}
+	s := settings{Config: oneslot.Config{Runner: &script.Runner{Client: rdb}, Name: name, StandsFor: standsFor, Stats: counted}}
 	for _, opt := range opts {
 		if err := opt(&s); err != nil {
 			return nil, err

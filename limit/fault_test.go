@@ -148,7 +148,37 @@ func TestACallCountsOnceOverABrokenNetwork(t *testing.T) {
 	}
 }
 
-// The same faults make a counter of plain commands count twice, because go-redis repeats what has no reply.
+// An orderly failover loses nothing.
+func TestACallCountsOnceThroughAFailover(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Sentinel, redistest.ReplicatedCluster} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, kind)
+			rdb := server.Client(t)
+			name := newName(t, rdb)
+			var workers []counters
+			for range 3 {
+				workers = append(workers, newCounters(t, server.Client(t), name))
+			}
+			var over atomic.Bool
+			var failover sync.WaitGroup
+			failover.Go(func() {
+				require.Eventually(t, func() bool {
+					used, err := rdb.HGet(soon(t), workers[0].fixed.state(), "used").Int64()
+					return err == nil && used > 10
+				}, patience, time.Millisecond)
+				server.Failover(t, script.Slot(workers[0].fixed.state()))
+				over.Store(true)
+			})
+			assertCountedOnce(t, rdb, workers, over.Load)
+			failover.Wait()
+			assert.True(t, over.Load())
+		})
+	}
+}
+
+// The faults of a broken network make a counter of plain commands count twice, because go-redis repeats what has no reply.
 func TestAPlainCounterCountsTwiceOverABrokenNetwork(t *testing.T) {
 	t.Parallel()
 	server, proxy := redistest.Start(t, redistest.Redis), redistest.NewProxy(t)

@@ -14,6 +14,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
+	"github.com/shardedlist/shardedlist/internal/stats"
 )
 
 const (
@@ -41,6 +42,7 @@ type limiter struct {
 	kind   string // in errors
 	prefix string // of the keys
 	runner *script.Runner
+	list   *stats.List // what those who trace commands are told that they are for
 }
 
 // newLimiter returns ErrLimit if there is no client or no name.
@@ -52,7 +54,7 @@ func newLimiter(rdb redis.UniversalClient, name, kind string) (*limiter, error) 
 		return nil, invalid("the name is empty")
 	}
 	prefix := oneslot.KeysOf(name).Prefix + kind + "/"
-	return &limiter{name: name, kind: kind, prefix: prefix, runner: &script.Runner{Client: rdb}}, nil
+	return &limiter{name: name, kind: kind, prefix: prefix, runner: &script.Runner{Client: rdb}, list: stats.NewList(name)}, nil
 }
 
 // state is the key that holds all of the limiter's state. No list has a key of this form, which ends in no word after a colon.
@@ -78,7 +80,7 @@ func newCounter(rdb redis.UniversalClient, name, kind string) (*counter, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &counter{l, &session.Pool{Runner: l.runner}, []any{l.state()}}, nil
+	return &counter{l, &session.Pool{Runner: l.runner, List: l.list}, []any{l.state()}}, nil
 }
 
 // operation returns an operation that is applied once.
@@ -188,6 +190,7 @@ const maxReconnects = 3
 // repeat sends a call that may run twice until it is answered. It reports whether a copy, whose reply was lost, may have been
 // applied before.
 func (l *limiter) repeat(ctx context.Context, call script.Call) (reply any, repeated bool, err error) {
+	call.List = l.list
 	until := script.Deadline(ctx)
 	lost := 0
 	for attempt := 0; ; attempt++ {

@@ -23,14 +23,14 @@ import (
 
 // scenario is producers and consumers of one queue, while something goes wrong.
 type scenario struct {
-	jobs, producers, consumers int
+	jobs, producers, consumers int  // at least so many jobs; producers go on until what goes wrong is over
 	workers                    int  // of each consumer; 0: 4
 	sleeps                     bool // consumers do not poll, and producers wait now and then until they sleep
 	client                     func() redis.UniversalClient
 	calm                       func() redis.UniversalClient // for what looks at the queue; nil: client
 	options                    []Option
-	during                     func(progress func() int) // what goes wrong; it returns when it has; nil if it is in the client
-	lives                      int                       // how many jobs are done before the next consumer dies, and another takes its place; 0: none does
+	during                     func(q *Queue, progress func() int) // what goes wrong; it returns when it has; nil if it is in the client
+	lives                      int                                 // how many jobs are done before the next consumer dies, and another takes its place; 0: none does
 }
 
 // short returns a scenario with fewer jobs, if the tests are to be short.
@@ -98,12 +98,13 @@ func (s scenario) run(t *testing.T) (done map[string]int) {
 		})
 	}
 	var producers sync.WaitGroup
+	var over atomic.Bool
 	var mu sync.Mutex
 	pushed, doubtful := map[string]bool{}, 0
 	for p := range s.producers {
 		producers.Go(func() {
 			q := openQueue(t, s.client(), q.Name(), options...)
-			for i := range s.jobs / s.producers {
+			for i := 0; i < s.jobs/s.producers || s.during != nil && !over.Load(); i++ {
 				payload := fmt.Sprintf("%d.%d", p, i)
 				if s.sleeps && i%20 == 19 {
 					eventually(t, func() bool { armed, err := q.armed(ctx); return err == nil && armed })
@@ -131,7 +132,10 @@ func (s scenario) run(t *testing.T) (done map[string]int) {
 		})
 	}
 	if s.during != nil {
-		s.during(y.len)
+		func() {
+			defer over.Store(true)
+			s.during(q, y.len)
+		}()
 	}
 	producers.Wait()
 	eventually(t, func() bool {
@@ -210,7 +214,7 @@ func TestEachJobIsDoneThoughTheServerIsKilled(t *testing.T) {
 			server := redistest.Start(t, kind, "appendonly yes", "appendfsync always")
 			client := func() redis.UniversalClient { return server.Client(t) }
 			s := scenario{jobs: 600, producers: 4, consumers: 3, client: client}.short()
-			s.during = func(progress func() int) {
+			s.during = func(_ *Queue, progress func() int) {
 				for kills := 1; kills <= 3; kills++ {
 					eventually(t, func() bool { return progress() > s.jobs/6*kills })
 					server.Kill()
@@ -226,10 +230,9 @@ func TestEachJobIsDoneOnceWhileTheSlotMoves(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Cluster)
 	moves := 0
-	var name string
 	s := scenario{jobs: 1500, producers: 4, consumers: 3, client: func() redis.UniversalClient { return server.Client(t) }}.short()
-	s.during = func(progress func() int) {
-		slot := openQueue(t, server.Client(t), name).one.Keys().Slot()
+	s.during = func(q *Queue, progress func() int) {
+		slot := q.one.Keys().Slot()
 		home, err := server.SlotOwner(t.Context(), slot)
 		require.NoError(t, err)
 		for progress() < s.jobs*3/4 {
@@ -238,10 +241,26 @@ func TestEachJobIsDoneOnceWhileTheSlotMoves(t *testing.T) {
 			moves++
 		}
 	}
-	name = fmt.Sprintf("%s-%d", t.Name(), queues.Load()+1)
 	done := s.run(t)
 	assert.Zero(t, doubles(done))
 	assert.Greater(t, moves, 1)
+}
+
+// An orderly failover loses nothing.
+func TestEachJobIsDoneOnceThroughAFailover(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Sentinel, redistest.ReplicatedCluster} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, kind)
+			s := scenario{jobs: 1000, producers: 4, consumers: 3, client: func() redis.UniversalClient { return server.Client(t) }}.short()
+			s.during = func(q *Queue, progress func() int) {
+				eventually(t, func() bool { return progress() > s.jobs/4 })
+				server.Failover(t, q.one.Keys().Slot())
+			}
+			assert.Zero(t, doubles(s.run(t)))
+		})
+	}
 }
 
 func TestEachJobIsDoneOnceThoughScriptsAreFlushed(t *testing.T) {
@@ -249,7 +268,7 @@ func TestEachJobIsDoneOnceThoughScriptsAreFlushed(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis)
 	rdb, flushes := server.Client(t), 0
 	s := scenario{jobs: 600, producers: 4, consumers: 2, client: func() redis.UniversalClient { return server.Client(t) }}.short()
-	s.during = func(progress func() int) {
+	s.during = func(_ *Queue, progress func() int) {
 		for progress() < s.jobs {
 			require.NoError(t, rdb.ScriptFlush(t.Context()).Err())
 			flushes++

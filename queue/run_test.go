@@ -3,7 +3,9 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"regexp"
 	"testing"
 	"time"
 
@@ -358,4 +360,50 @@ func TestAQueueWorksOnAClientWithTheHook(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, Stats{Delayed: 1, Done: 1, Buried: 1}, stats)
 	})
+}
+
+// A consumer that has nothing to do waits in a BLPOP, whether the queue is empty, paused, or has jobs for later only.
+func TestAnIdleConsumerBlocks(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, kind)
+			rdb := server.Client(t)
+			ctx, q := t.Context(), newQueue(t, sleeper(t, server))
+			c := consume(t, q, 4, func(context.Context, *Job) error { return nil })
+			for _, change := range []func() error{
+				func() error { return nil },
+				func() error { _, err := q.Push(ctx, "first"); return err },
+				func() error { _, err := q.PushMany(ctx, numbered(4)); return err }, // as many as there are workers
+				func() error { _, err := q.PushMany(ctx, numbered(100)); return err },
+				func() error { _, err := q.Push(ctx, "later", In(time.Hour)); return err },
+				func() error { return q.Pause(ctx) },
+				func() error { _, err := q.Push(ctx, "paused"); return err },
+				func() error { return q.Resume(ctx) },
+			} {
+				require.NoError(t, change())
+				var before int64
+				eventually(t, func() bool { // it is blocked, and has been since the last look
+					stats, err := rdb.Info(ctx, "clients", "commandstats").Result()
+					require.NoError(t, err)
+					scripts := field(t, stats, `cmdstat_evalsha:calls=(\d+)`)
+					same := scripts == before
+					before = scripts
+					return same && field(t, stats, `blocked_clients:(\d+)`) == 1
+				})
+			}
+			require.NoError(t, c.end())
+		})
+	}
+}
+
+// field returns the number that a pattern finds in what the server says of itself, or 0.
+func field(t *testing.T, text, pattern string) (number int64) {
+	found := regexp.MustCompile(pattern).FindStringSubmatch(text)
+	if found != nil {
+		_, err := fmt.Sscan(found[1], &number)
+		require.NoError(t, err)
+	}
+	return number
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,6 +63,7 @@ It ends what restore has begun, or done.`,
 		},
 	}
 	c.addFlags(cmd)
+	a.completes(cmd, everyOne, plainNames)
 	cmd.Flags().IntVar(&capacity, "capacity", 0, "`elements` per full shard of a new list (default: ask the server)")
 	return cmd
 }
@@ -84,6 +86,7 @@ the list is whole, and another restore goes on.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.change(cmd, args, c) },
 	}
 	c.addFlags(cmd)
+	a.completesLists(cmd, everyOne)
 	return cmd
 }
 
@@ -99,12 +102,24 @@ func (a *app) change(cmd *cobra.Command, args []string, c change) error {
 			if err == nil {
 				length, err = a.changeOne(ctx, rdb, name, c)
 			}
+			if errors.Is(err, shardedlist.ErrWrongType) {
+				err = a.explained(ctx, rdb, cmd.Name(), []string{name}, err)
+			}
 			if err == nil {
-				_, err = fmt.Fprintf(a.stdout, "%s\t%d\n", name, length)
+				err = a.printLength(name, length)
 			}
 		}
 		return err
 	})
+}
+
+func (a *app) printLength(name string, length int64) error {
+	if a.json {
+		_, err := fmt.Fprintf(a.stdout, "{\"name\":%s,\"length\":%d}\n", jsonString(name), length)
+		return err
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s\t%d\n", name, length)
+	return err
 }
 
 // changeOne changes the form of a list, and returns its length.

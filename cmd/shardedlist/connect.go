@@ -30,7 +30,11 @@ func (a *app) onList(cmd *cobra.Command, name string, work func(context.Context,
 		if err != nil {
 			return err
 		}
-		return work(ctx, list)
+		err = work(ctx, list)
+		if errors.Is(err, shardedlist.ErrWrongType) {
+			return a.explained(ctx, rdb, cmd.Name(), []string{name}, err)
+		}
+		return err
 	})
 }
 
@@ -44,14 +48,18 @@ func watching(name string) []shardedlist.Option {
 
 // onServer runs work on the server that the user chose.
 func (a *app) onServer(cmd *cobra.Command, work func(context.Context, redis.UniversalClient) error) error {
-	ctx := cmd.Context()
-	source, address := a.chosenAddress()
-	rdb, _, err := connect(ctx, source, address)
+	rdb, _, err := a.connect(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = rdb.Close() }()
-	return work(ctx, rdb)
+	return work(cmd.Context(), rdb)
+}
+
+// connect returns a client for the server that the user chose, and its address as messages may show it.
+func (a *app) connect(ctx context.Context) (rdb redis.UniversalClient, hosts string, err error) {
+	source, address := a.chosenAddress()
+	return connect(ctx, source, address)
 }
 
 // chosenAddress returns the address of the server that the user chose, and the flag or variable that holds it.

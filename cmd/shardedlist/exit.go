@@ -19,8 +19,10 @@ const (
 	exitNothing     = 1
 	exitUsage       = 2
 	exitFailure     = 3
+	exitSignal      = 128 // and the number of the signal
 	exitInterrupted = 130
 	exitBrokenPipe  = 141
+	exitTerminated  = 143
 )
 
 // errNothing ends a command that found no element, or found a fault and has printed it.
@@ -33,8 +35,17 @@ func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
 
+// notThereError is the error of a command on a list or an element that does not exist.
+type notThereError struct{ error }
+
+// signalError is why the program ends before its work is done.
+type signalError struct{ syscall.Signal }
+
+func (s signalError) Error() string { return s.String() }
+
 // exit prints the error, if it needs a message, and returns the exit code.
 func (a *app) exit(ctx context.Context, err error) int {
+	_, missing := errors.AsType[notThereError](err)
 	_, mistaken := errors.AsType[usageError](err)
 	_, remote := errors.AsType[*net.OpError](err)
 	code := exitFailure
@@ -44,9 +55,14 @@ func (a *app) exit(ctx context.Context, err error) int {
 	case errors.Is(err, errNothing):
 		return exitNothing
 	case ctx.Err() != nil:
+		if cause, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
+			return exitSignal + int(cause.Signal)
+		}
 		return exitInterrupted
 	case errors.Is(err, syscall.EPIPE) && !remote:
 		return exitBrokenPipe
+	case missing:
+		code = exitNothing
 	case !a.started, mistaken, errors.Is(err, shardedlist.ErrCapacity), errors.Is(err, shardedlist.ErrEnd), errors.Is(err, shardedlist.ErrEmptyName),
 		errors.Is(err, queue.ErrID):
 		code = exitUsage

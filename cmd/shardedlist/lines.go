@@ -99,34 +99,6 @@ func (r interruptible) Read(p []byte) (n int, err error) {
 	}
 }
 
-// printer writes elements to standard output, each ended by the delimiter.
-type printer struct {
-	*bufio.Writer
-	delimiter byte
-}
-
-func (a *app) printer() printer {
-	return printer{bufio.NewWriterSize(a.stdout, 64<<10), a.delimiter()}
-}
-
-func (p printer) print(values ...string) error {
-	for _, value := range values {
-		_, _ = p.WriteString(value)
-		if err := p.WriteByte(p.delimiter); err != nil { // also returns an error of WriteString
-			return err
-		}
-	}
-	return nil
-}
-
-// nothing prints (nil) on a terminal and returns the error for exit code 1.
-func (a *app) nothing() error {
-	if isTerminal(a.stdout) {
-		fmt.Fprintln(a.stdout, "(nil)")
-	}
-	return errNothing
-}
-
 // remaining returns the number of bytes left to read, or unknown.
 func remaining(r io.Reader) int64 {
 	file, ok := r.(*os.File)

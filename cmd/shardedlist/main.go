@@ -9,24 +9,36 @@ import (
 	"math"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
-
-	"github.com/shardedlist/shardedlist"
 )
 
 func main() {
-	logging.Disable()                  // go-redis also returns its errors
-	signal.Ignore(syscall.SIGPIPE)     // a write to a closed pipe fails, and the program clears the progress bar
-	cobra.EnableCommandSorting = false // the help keeps the order of rootCommand
+	logging.Disable()              // go-redis also returns its errors
+	signal.Ignore(syscall.SIGPIPE) // a write to a closed pipe fails, and the program clears the progress bar
+	os.Exit(execute(untilSignal(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
 
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C kills the program
-	os.Exit(execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+func init() {
+	cobra.EnableCommandSorting = false // the help keeps the order of rootCommand
+	cobra.EnableCaseInsensitive = true // LLEN is llen
+}
+
+// untilSignal returns a context that ends with the first signal to interrupt or to terminate the program, which is its cause. The
+// second one kills the program.
+func untilSignal() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		got := <-signals
+		signal.Stop(signals)
+		cancel(signalError{got.(syscall.Signal)})
+	}()
+	return ctx
 }
 
 // execute runs the program and returns its exit code.
@@ -48,6 +60,9 @@ type app struct {
 
 	address string // the flag --redis
 	null    bool   // the flag --null
+	json    bool   // the flag --json
+	raw     bool   // the flag --raw
+	noRaw   bool   // the flag --no-raw
 	started bool   // the command line is valid
 }
 
@@ -57,8 +72,9 @@ func (a *app) rootCommand() *cobra.Command {
 		Short: "Redis lists of any size, stored as many small Redis lists",
 		Long: `Redis lists of any size, stored as many small Redis lists.
 
-Each list command does what the Redis command of that name does. Elements are lines.
-With -0, they end with NUL bytes.
+Each list command does what the Redis command of that name does. On a terminal, replies look
+as redis-cli shows them. Elsewhere an element is a line, byte for byte; with -0, it ends with a
+NUL byte. With --json, replies are JSON, and an element that is not UTF-8 is {"base64":"..."}.
 
 Server addresses, for --redis or the variable REDIS_URL:
   redis://USER:PASSWORD@HOST:PORT/DATABASE          or HOST:PORT; rediss:// for TLS
@@ -69,43 +85,33 @@ One cluster node is enough to find the others.
 
 Exit codes:
   0    success
-  1    no element (empty list, no such index, timeout), or check or demo found a fault
+  1    no element (empty list, no such index, timeout), no such list, or check or demo found
+       a fault
   2    usage error
   3    any other error: connection, server, file
-  130  interrupted, for example by Ctrl-C
+  130  interrupted, for example by Ctrl-C; 143 if terminated by SIGTERM
   141  the reader of the output closed the pipe`,
 		Example: `  shardedlist demo
   cat access.log | shardedlist rpush logs
   shardedlist lrange logs 0 -1 > copy.log
+  shardedlist shell
   shardedlist --redis redis://:secret@example.com blpop jobs 2.5`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		PersistentPreRun: func(_ *cobra.Command, args []string) {
+		PersistentPreRunE: func(_ *cobra.Command, args []string) error {
 			a.started = true
 			showMinus(args)
+			return a.checkFormat()
 		},
 	}
-	root.PersistentFlags().StringVar(&a.address, "redis", "", "address of the `server` (default $REDIS_URL or "+defaultAddress+")")
-	root.AddCommand(
-		a.demoCommand(),
-		a.pushCommand("lpush", "left", (*shardedlist.ShardedList).LPush),
-		a.pushCommand("rpush", "right", (*shardedlist.ShardedList).RPush),
-		a.popCommand("lpop", "left", (*shardedlist.ShardedList).LPopCount),
-		a.popCommand("rpop", "right", (*shardedlist.ShardedList).RPopCount),
-		a.blockingPopCommand("blpop", "left", (*shardedlist.ShardedList).BLPop),
-		a.blockingPopCommand("brpop", "right", (*shardedlist.ShardedList).BRPop),
-		a.llenCommand(),
-		a.lindexCommand(),
-		a.lrangeCommand(),
-		a.delCommand(),
-		a.infoCommand(),
-		a.checkCommand(),
-		a.adoptCommand(),
-		a.restoreCommand(),
-		a.queueCommand(),
-		a.webCommand(),
-	)
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.address, "redis", "", "address of the `server` (default $REDIS_URL or "+defaultAddress+")")
+	flags.BoolVar(&a.json, "json", false, "print JSON")
+	flags.BoolVar(&a.raw, "raw", false, "print elements as they are, also on a terminal")
+	flags.BoolVar(&a.noRaw, "no-raw", false, "quote and number elements, also if this is no terminal")
+	a.addGroups(root)
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.InitDefaultHelpCmd()
 	help, _, _ := root.Find([]string{"help"})
 	help.Example = "  shardedlist help lpop"
@@ -116,12 +122,43 @@ Exit codes:
 	return root
 }
 
-func version() string {
-	if build, ok := debug.ReadBuildInfo(); ok && build.Main.Version != "" {
-		return build.Main.Version
+// addGroups adds the commands, in the groups of the help.
+func (a *app) addGroups(root *cobra.Command) {
+	var lists, keys []*cobra.Command
+	for _, c := range redisCommands {
+		if strings.Contains(keyCommands, " "+c.name()+" ") {
+			keys = append(keys, a.redisCommand(c))
+		} else {
+			lists = append(lists, a.redisCommand(c))
+		}
 	}
-	return "(devel)"
+	for _, group := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"start", "Start here:", []*cobra.Command{a.demoCommand(), a.shellCommand()}},
+		{"lists", "Commands of Redis on lists, in upper or lower case:", append([]*cobra.Command{
+			a.pushCommand("lpush", leftEnd), a.pushCommand("rpush", rightEnd),
+			a.popCommand("lpop", leftEnd), a.popCommand("rpop", rightEnd),
+			a.blockingPopCommand("blpop", leftEnd), a.blockingPopCommand("brpop", rightEnd),
+			a.lindexCommand(), a.lrangeCommand(),
+		}, lists...)},
+		{"keys", "Commands of Redis on lists and other keys:", append([]*cobra.Command{a.delCommand()}, keys...)},
+		{"operate", "Look at lists, and manage them:", []*cobra.Command{
+			a.lsCommand(), a.topCommand(),
+			a.infoCommand(), a.checkCommand(), a.adoptCommand(), a.restoreCommand(), a.queueCommand(), a.watchCommand(), a.webCommand(), a.scriptCommand(),
+		}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
+		for _, cmd := range group.commands {
+			cmd.GroupID = group.id
+			root.AddCommand(cmd)
+		}
+	}
 }
+
+// keyCommands are those that apply to keys of any type.
+const keyCommands = " unlink exists touch type expire pexpire expireat pexpireat ttl pttl expiretime pexpiretime persist rename renamenx copy object memory "
 
 const anyNumber = math.MaxInt
 

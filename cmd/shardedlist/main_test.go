@@ -40,7 +40,10 @@ func TestCommands(t *testing.T) {
 		args string
 		out  string
 		code int
+		err  string
 	}{
+		{args: "check l", code: exitNothing, err: "there is no list \"l\""},
+		{args: "info l", code: exitNothing, err: "there is no list \"l\""},
 		{args: "llen l", out: "0\n"},
 		{args: "lpop l", code: exitNothing},
 		{args: "rpop l 5", code: exitNothing},
@@ -51,7 +54,7 @@ func TestCommands(t *testing.T) {
 		{args: "lrange l 0 -1"},
 		{args: "lrange l 1 2"},
 		{args: "del l", out: "0\n"},
-		{args: "check l", out: "ok\n"},
+		{args: "LLEN l", out: "0\n"},
 
 		{args: "rpush l --capacity 2 c d e", out: "3\n"},
 		{args: "lpush l b a", out: "5\n"},
@@ -85,7 +88,10 @@ func TestCommands(t *testing.T) {
 	server := miniredis.RunT(t)
 	for _, step := range steps {
 		got := run(t, server, nil, strings.Fields(step.args)...)
-		assert.Equal(t, result{step.code, step.out, ""}, got, step.args)
+		if step.err != "" {
+			step.err = "shardedlist: " + step.err + "\n"
+		}
+		assert.Equal(t, result{step.code, step.out, step.err}, got, step.args)
 	}
 }
 
@@ -93,7 +99,7 @@ func TestMistakes(t *testing.T) {
 	t.Parallel()
 	for args, message := range map[string]string{
 		"nonsense":               `unknown command "nonsense" for "shardedlist"`,
-		"lpsh l":                 `unknown command "lpsh" for "shardedlist"; did you mean: lpush rpush lpop`,
+		"lpsh l":                 `unknown command "lpsh" for "shardedlist"; did you mean: lpush rpush lpop lpushx lpos ls`,
 		"lindex l":               `wrong number of arguments; usage: shardedlist lindex LIST INDEX`,
 		"lindex l one":           `invalid index "one": want an integer`,
 		"lrange l 0":             `wrong number of arguments; usage: shardedlist lrange LIST START STOP`,
@@ -137,7 +143,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 			got := run(t, server, nil, strings.Fields(args)...)
 			assert.Equal(t, exitFailure, got.code)
 			assert.Empty(t, got.out)
-			assert.Regexp(t, `^shardedlist: .*\w+ "l": a key of the list holds another type\n$`, got.err)
+			assert.Regexp(t, `^shardedlist: \w+ "l": the key "{l}:meta" holds another type: string\n$`, got.err)
 		})
 	}
 }
@@ -255,7 +261,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	got := run(t, miniredis.RunT(t), nil, "--version")
 	assert.Zero(t, got.code)
-	assert.Regexp(t, `^shardedlist version \S+\n$`, got.out)
+	assert.Regexp(t, `^shardedlist version \S+\ncommit +.*\ndate +.*\ngo +go1\.\S+ .*\ngo-redis +v9\.\S+\n$`, got.out)
 
 	for _, command := range (&app{}).rootCommand().Commands() {
 		assert.NotEmpty(t, command.Example, command.Name())
@@ -368,7 +374,7 @@ func TestTheAdoptingPage(t *testing.T) {
 		}
 		_, err := server.RPush("queue:mail", "a", "b")
 		require.NoError(t, err)
-		if !strings.Contains(command, "--popped") && !strings.Contains(command, "--dry-run") {
+		if !strings.Contains(command, "--popped") && !strings.Contains(command, "--dry-run") && !strings.Contains(command, "info") {
 			run(t, server, nil, "del", "queue:mail")
 		}
 		got := run(t, server, nil, strings.Fields(strings.ReplaceAll(command, "'", ""))...)

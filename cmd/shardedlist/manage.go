@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/shardedlist/shardedlist"
@@ -14,49 +16,52 @@ import (
 func (a *app) delCommand() *cobra.Command {
 	var onlyStrays bool
 	cmd := &cobra.Command{
-		Use:   "del LIST",
-		Short: "Delete the list",
-		Long: `Delete a list. Print 1, or 0 if the list did not exist.
+		Use:   "del LIST...",
+		Short: "Delete lists",
+		Long: `Delete lists. Print how many of them existed. As in Redis, a key of another type at one of the
+names is deleted too.
 
-With --only-strays, keep the list and delete its stray shards: those that it lost when the
-hash {LIST}:meta was evicted or deleted. Print their number. This scans the keys of the
-server. The list may be in use.`,
+With --only-strays, keep the lists and delete their stray shards: those that a list lost when
+the hash {LIST}:meta was evicted or deleted. Print their number. This scans the keys of the
+server. The lists may be in use.`,
 		Example: `  shardedlist del logs
   shardedlist del --only-strays logs`,
-		Args: takes(1, 1),
+		Args: takes(1, anyNumber),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onList(cmd, args[0], func(ctx context.Context, list *shardedlist.ShardedList) error {
-				deleted, err := del(ctx, list, onlyStrays)
-				if err != nil {
-					return err
+			return a.onServer(cmd, func(ctx context.Context, rdb redis.UniversalClient) error {
+				if onlyStrays {
+					return a.delStrays(ctx, rdb, args)
 				}
-				_, err = fmt.Fprintln(a.stdout, deleted)
-				return err
+				return a.runRedis(ctx, rdb, args, append([]string{"del"}, args...))
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&onlyStrays, "only-strays", false, "keep the list, delete its stray shards")
+	a.completesLists(cmd, everyOne)
+	cmd.Flags().BoolVar(&onlyStrays, "only-strays", false, "keep the lists, delete their stray shards")
 	return cmd
 }
 
-// del returns how many lists, or stray shards, it has deleted.
-func del(ctx context.Context, list *shardedlist.ShardedList, onlyStrays bool) (int64, error) {
-	if onlyStrays {
-		return list.DelStrays(ctx)
+func (a *app) delStrays(ctx context.Context, rdb redis.UniversalClient, names []string) error {
+	total := int64(0)
+	for _, name := range names {
+		list, err := shardedlist.New(rdb, name, watching(name)...)
+		if err != nil {
+			return err
+		}
+		deleted, err := list.DelStrays(ctx)
+		if err != nil {
+			return a.explained(ctx, rdb, "del", []string{name}, err)
+		}
+		total += deleted
 	}
-	existed, err := list.Del(ctx)
-	if existed {
-		return 1, err
-	}
-	return 0, err
+	return a.printInteger(total)
 }
 
 func (a *app) infoCommand() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "info LIST",
 		Short: "Print how the list is stored",
-		Long: `Print how a list is stored:
+		Long: `Print how a list is stored. If there is no such list, say so, with exit code 1.
 
   name       name of the list
   length     number of elements
@@ -82,12 +87,20 @@ func (a *app) infoCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.printFields(infoFields(info), asJSON)
+				if !isThere(info) {
+					return notThereError{fmt.Errorf("there is no list %q", info.Name)}
+				}
+				return a.printFields(infoFields(info))
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
+	a.completesLists(cmd, first(1))
 	return cmd
+}
+
+// isThere reports whether anything is stored of a list: elements, or, of an empty one, somebody who waits, or what is left to clean up.
+func isThere(info shardedlist.Info) bool {
+	return info.Length > 0 || info.Armed || info.Unswept > 0 || info.Unsplit > 0 || info.Newcomers > 0 || info.Restoring
 }
 
 func infoFields(info shardedlist.Info) []field {
@@ -128,8 +141,8 @@ func (a *app) checkCommand() *cobra.Command {
 		Use:   "check LIST",
 		Short: "Verify how the list is stored",
 		Long: `Verify the invariants of a stored list. Print ok, or one line per violation with exit
-code 1. The command scans the keys of the server. The list may be in use. Stray shards can
-be deleted with del --only-strays.
+code 1. If there is no such list, say so, with exit code 1 too. The command scans the keys
+of the server. The list may be in use. Stray shards can be deleted with del --only-strays.
 
 With --repair, mend a list that is spread over many slots: what a failover has put outside
 becomes a part of it again. Print the violations, and then repaired, or what is left. If
@@ -147,6 +160,7 @@ the hash {LIST}:meta is lost, say with --parts over how many parts the list was 
 			}, options...)
 		},
 	}
+	a.completesLists(cmd, first(1))
 	cmd.Flags().BoolVar(&repairs, "repair", false, "mend the list, if it is spread over many slots")
 	cmd.Flags().IntVar(&parts, "parts", 0, "number of `parts` of a list whose meta is lost")
 	return cmd
@@ -170,7 +184,22 @@ func (a *app) check(ctx context.Context, list *shardedlist.ShardedList, repairs 
 	case err != nil:
 		return err
 	}
-	_, err = fmt.Fprintln(a.stdout, verdict)
+	info, err := list.Info(ctx)
+	if err == nil && !isThere(info) && verdict == "ok" {
+		return notThereError{fmt.Errorf("there is no list %q", info.Name)}
+	}
+	if err != nil {
+		return err
+	}
+	return a.printVerdict(verdict)
+}
+
+// printVerdict prints what check found, in one line or more.
+func (a *app) printVerdict(verdict string) error {
+	if a.format() == asJSON {
+		return json.NewEncoder(a.stdout).Encode(strings.Split(verdict, "\n"))
+	}
+	_, err := fmt.Fprintln(a.stdout, verdict)
 	return err
 }
 
@@ -178,7 +207,7 @@ func (a *app) check(ctx context.Context, list *shardedlist.ShardedList, repairs 
 func (a *app) printBreaches(operation string, list *shardedlist.ShardedList, breaches error) error {
 	text := strings.TrimPrefix(breaches.Error(), fmt.Sprintf("shardedlist: %s %q: ", operation, list.Name()))
 	text = strings.ReplaceAll(text, shardedlist.ErrBroken.Error()+": ", "")
-	if _, err := fmt.Fprintln(a.stdout, text); err != nil {
+	if err := a.printVerdict(text); err != nil {
 		return err
 	}
 	return errNothing

@@ -10,10 +10,8 @@ import (
 	"github.com/shardedlist/shardedlist"
 )
 
-// push is LPush or RPush.
-type push func(list *shardedlist.ShardedList, ctx context.Context, values ...any) (int64, error)
-
-func (a *app) pushCommand(name, end string, push push) *cobra.Command {
+func (a *app) pushCommand(name string, ops ends) *cobra.Command {
+	end := ops.name
 	var capacity int
 	cmd := &cobra.Command{
 		Use:   name + " LIST [VALUE...]",
@@ -43,12 +41,11 @@ Put values that begin with a dash after --. Negative numbers do not need this.`,
 				options = append(options, shardedlist.WithCapacity(capacity))
 			}
 			return a.onList(cmd, args[0], func(ctx context.Context, list *shardedlist.ShardedList) error {
-				length, err := a.push(ctx, list, push, args[1:])
+				length, err := a.push(ctx, list, ops, args[1:])
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprintln(a.stdout, length)
-				return err
+				return a.printInteger(length)
 			}, options...)
 		},
 	}
@@ -57,14 +54,15 @@ Put values that begin with a dash after --. Negative numbers do not need this.`,
 		return fmt.Errorf("%w (put values that begin with a dash after --)", err)
 	})
 	a.addNullFlag(cmd)
+	a.completesLists(cmd, first(1))
 	return cmd
 }
 
-func (a *app) push(ctx context.Context, list *shardedlist.ShardedList, push push, values []string) (length int64, err error) {
+func (a *app) push(ctx context.Context, list *shardedlist.ShardedList, ops ends, values []string) (length int64, err error) {
 	if len(values) > 0 {
-		return push(list, ctx, values)
+		return ops.push(list, ctx, values)
 	}
-	length, pushed, err := a.pushInput(ctx, list, push)
+	length, pushed, err := a.pushInput(ctx, list, ops)
 	switch {
 	case err != nil && pushed > 0 && ctx.Err() != nil:
 		fmt.Fprintf(a.stderr, "shardedlist: interrupted after %d values were pushed\n", pushed)
@@ -77,14 +75,14 @@ func (a *app) push(ctx context.Context, list *shardedlist.ShardedList, push push
 }
 
 // pushInput pushes the elements from standard input.
-func (a *app) pushInput(ctx context.Context, list *shardedlist.ShardedList, push push) (length, pushed int64, err error) {
+func (a *app) pushInput(ctx context.Context, list *shardedlist.ShardedList, ops ends) (length, pushed int64, err error) {
 	bar := a.progress("pushing", remaining(a.stdin), true)
 	defer bar.done()
 	for batch, err := range batches(interruptible{ctx, a.stdin}, a.delimiter(), batchValues) {
 		if err != nil {
 			return length, pushed, err
 		}
-		if length, err = push(list, ctx, batch); err != nil {
+		if length, err = ops.push(list, ctx, batch); err != nil {
 			return length, pushed, err
 		}
 		pushed += int64(len(batch))

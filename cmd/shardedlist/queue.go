@@ -55,8 +55,7 @@ func (a *app) onQueue(cmd *cobra.Command, name string, work func(context.Context
 }
 
 func (a *app) queueStatsCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "stats QUEUE",
 		Short: "Print the numbers of a queue",
 		Long: `Print the numbers of a queue:
@@ -81,17 +80,15 @@ func (a *app) queueStatsCommand() *cobra.Command {
 				return a.printFields([]field{
 					{"waiting", s.Waiting}, {"delayed", s.Delayed}, {"leased", s.Leased}, {"dead", s.Dead},
 					{"done", s.Done}, {"failed", s.Failed}, {"buried", s.Buried}, {"paused", s.Paused}, {"oldest", timeText(s.Oldest)},
-				}, asJSON)
+				})
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
-	return cmd
 }
 
 func (a *app) queuePeekCommand() *cobra.Command {
 	var state string
-	var asJSON, right bool
+	var right bool
 	cmd := &cobra.Command{
 		Use:   "peek QUEUE [COUNT]",
 		Short: "Print jobs without taking them",
@@ -106,31 +103,27 @@ their leases, or the dead. If there is none, the exit code is 1.`,
 			if right {
 				opts = append(opts, queue.PopRight())
 			}
-			return a.peek(cmd, args, queue.State(state), asJSON, opts...)
+			return a.peek(cmd, args, queue.State(state), opts...)
 		},
 	}
 	cmd.Flags().StringVar(&state, "state", string(queue.Waiting), "`state` of the jobs: waiting, delayed, leased or dead")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON objects")
 	cmd.Flags().BoolVar(&right, "right", false, "consumers take jobs from the right end of the list")
 	return cmd
 }
 
 func (a *app) queueDeadCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:     "dead QUEUE [COUNT]",
 		Short:   "Print dead jobs",
 		Long:    "Print up to COUNT dead jobs, or 10, those that died first at first. If there is none, the exit code is 1.",
 		Example: "  shardedlist queue dead mail",
 		Args:    takes(1, 2),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.peek(cmd, args, queue.Dead, asJSON) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.peek(cmd, args, queue.Dead) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON objects")
-	return cmd
 }
 
 // peek prints jobs in a state.
-func (a *app) peek(cmd *cobra.Command, args []string, state queue.State, asJSON bool, opts ...queue.Option) error {
+func (a *app) peek(cmd *cobra.Command, args []string, state queue.State, opts ...queue.Option) error {
 	count, err := parseCount(args[1:], peeked)
 	if err != nil {
 		return err
@@ -150,19 +143,19 @@ func (a *app) peek(cmd *cobra.Command, args []string, state queue.State, asJSON 
 		}
 		for _, job := range jobs {
 			if err == nil {
-				err = a.printJob(job, asJSON)
+				err = a.printJob(job)
 			}
 		}
 		return err
 	}, opts...)
 }
 
-func (a *app) printJob(job *queue.Job, asJSON bool) error {
+func (a *app) printJob(job *queue.Job) error {
 	at := job.PushedAt
 	if !job.Due.IsZero() {
 		at = job.Due
 	}
-	if !asJSON {
+	if !a.json {
 		_, err := fmt.Fprintf(a.stdout, "%s\t%d\t%s\t%s\t%s\n", job.ID, job.Attempt, timeText(at), inLine(job.LastError), inLine(string(job.Payload)))
 		return err
 	}
@@ -209,8 +202,7 @@ dead now. If one is not there, the exit code is 1, and those before it have been
 					return a.eachJob(ctx, args[1:], q.Retry)
 				}
 				retried, err := q.RetryAll(ctx)
-				_, printErr := fmt.Fprintln(a.stdout, retried)
-				return errors.Join(err, printErr)
+				return errors.Join(err, a.printInteger(int64(retried)))
 			})
 		},
 	}
@@ -239,14 +231,13 @@ func (a *app) eachJob(ctx context.Context, ids []string, do func(ctx context.Con
 		if err == nil {
 			continue
 		}
-		_, printErr := fmt.Fprintln(a.stdout, i)
+		printErr := a.printInteger(int64(i))
 		if errors.Is(err, queue.ErrNotFound) && printErr == nil {
 			return errNothing
 		}
 		return errors.Join(err, printErr)
 	}
-	_, err := fmt.Fprintln(a.stdout, len(ids))
-	return err
+	return a.printInteger(int64(len(ids)))
 }
 
 func (a *app) queuePauseCommand(use, short string, do func(*queue.Queue, context.Context) error) *cobra.Command {
@@ -261,8 +252,7 @@ func (a *app) queuePauseCommand(use, short string, do func(*queue.Queue, context
 				if err := do(q, ctx); err != nil {
 					return err
 				}
-				_, err := fmt.Fprintln(a.stdout, "OK")
-				return err
+				return a.printReply(reply{kind: status, text: "OK"})
 			})
 		},
 	}
@@ -274,8 +264,8 @@ type field struct {
 }
 
 // printFields prints names and values, as lines or as a JSON object.
-func (a *app) printFields(fields []field, asJSON bool) error {
-	if asJSON {
+func (a *app) printFields(fields []field) error {
+	if a.json {
 		object := map[string]any{}
 		for _, f := range fields {
 			object[f.key] = f.value

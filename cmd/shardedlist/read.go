@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/shardedlist/shardedlist"
@@ -13,26 +12,6 @@ import (
 
 // page is the most elements in one request to the server.
 const page = 10_000
-
-func (a *app) llenCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "llen LIST",
-		Short:   "Print the length",
-		Long:    "Print the number of elements of a list, or 0 if the list does not exist.",
-		Example: "  shardedlist llen logs",
-		Args:    takes(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onList(cmd, args[0], func(ctx context.Context, list *shardedlist.ShardedList) error {
-				length, err := list.LLen(ctx)
-				if err != nil {
-					return err
-				}
-				_, err = fmt.Fprintln(a.stdout, length)
-				return err
-			})
-		},
-	}
-}
 
 func (a *app) lindexCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -50,11 +29,15 @@ element, the exit code is 1.`,
 			}
 			return a.onList(cmd, args[0], func(ctx context.Context, list *shardedlist.ShardedList) error {
 				value, err := list.LIndex(ctx, index)
-				return a.printOne(value, err)
+				if err != nil {
+					return a.orNothing(err)
+				}
+				return a.printReply(reply{kind: bulk, text: value})
 			})
 		},
 	}
 	a.addNullFlag(cmd)
+	a.completesLists(cmd, first(1))
 	return cmd
 }
 
@@ -91,6 +74,7 @@ is different: each element that stays in the list during the read appears exactl
 		},
 	}
 	a.addNullFlag(cmd)
+	a.completesLists(cmd, first(1))
 	return cmd
 }
 
@@ -101,7 +85,7 @@ func (a *app) printAll(ctx context.Context, list *shardedlist.ShardedList) error
 	}
 	bar := a.outputProgress("reading", length)
 	defer bar.done()
-	out := a.printer()
+	out := a.printer(length)
 	for value, err := range list.All(ctx) {
 		if err != nil {
 			_ = out.Flush()
@@ -111,8 +95,9 @@ func (a *app) printAll(ctx context.Context, list *shardedlist.ShardedList) error
 			return err
 		}
 		bar.add(1, 0)
+		out.printed()
 	}
-	return out.Flush()
+	return out.end()
 }
 
 func (a *app) printRange(ctx context.Context, list *shardedlist.ShardedList, start, stop int64) error {
@@ -123,7 +108,7 @@ func (a *app) printRange(ctx context.Context, list *shardedlist.ShardedList, sta
 	first, last := max(fromLeft(start, length), 0), min(fromLeft(stop, length), length-1)
 	bar := a.outputProgress("reading", last-first+1)
 	defer bar.done()
-	out := a.printer()
+	out := a.printer(last - first + 1)
 	for next := first; next == first || next <= last; next += page {
 		if last-first >= page {
 			start, stop = next, min(next+page-1, last)
@@ -137,8 +122,9 @@ func (a *app) printRange(ctx context.Context, list *shardedlist.ShardedList, sta
 			return err
 		}
 		bar.add(len(values), 0)
+		out.printed()
 	}
-	return out.Flush()
+	return out.end()
 }
 
 func fromLeft(index, length int64) int64 {
@@ -146,21 +132,6 @@ func fromLeft(index, length int64) int64 {
 		return index + length
 	}
 	return index
-}
-
-// printOne prints the element, or reports that there is none.
-func (a *app) printOne(value string, err error) error {
-	if err == redis.Nil {
-		return a.nothing()
-	}
-	if err != nil {
-		return err
-	}
-	out := a.printer()
-	if err := out.print(value); err != nil {
-		return err
-	}
-	return out.Flush()
 }
 
 func parseIndex(arg string) (int64, error) {

@@ -44,7 +44,7 @@ func TestServerEndsWithTheDemo(t *testing.T) {
 		code int
 	}{
 		{"interrupt", func(p *os.Process) error { return p.Signal(os.Interrupt) }, exitInterrupted},
-		{"termination", func(p *os.Process) error { return p.Signal(syscall.SIGTERM) }, exitInterrupted},
+		{"termination", func(p *os.Process) error { return p.Signal(syscall.SIGTERM) }, exitTerminated},
 		{"kill", (*os.Process).Kill, -1},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -222,6 +222,7 @@ func (c *Batcher) begin(b *batch) {
 		c.fill(b, len(c.queue))
 	}
 	b.op = c.kind.Join(b.requests) // now: a caller that leaves may reuse its slice
+	b.op.Calls = len(b.requests)
 	b.stream.Begin()
 	b.numbered = true
 	c.formed(b)
@@ -389,7 +390,7 @@ func (c *Batcher) passOn(ctx context.Context, b *batch, err error) {
 	now, late := time.Now(), b.leader
 	unknown := b.stream.Unknown()
 	if b.numbered && unknown {
-		err = session.Lost(err, c.kind.Reclaim != nil)
+		err = c.pool.Lost(err, c.kind.Reclaim != nil)
 	}
 	repeatable := !b.numbered || now.Before(b.stream.Expires())
 	for _, r := range b.requests {
@@ -485,7 +486,7 @@ func (c *Batcher) expire() {
 			if r != b.leader && r.batch == b && !r.gone && late(r) {
 				c.abandon(r)
 				if r.err = session.ErrNoAnswer; b.numbered {
-					r.err = session.Lost(session.ErrNoAnswer, c.kind.Reclaim != nil)
+					r.err = c.pool.Lost(session.ErrNoAnswer, c.kind.Reclaim != nil)
 				}
 				r.ready <- nil
 			}
@@ -533,7 +534,7 @@ func (c *Batcher) leave(ctx context.Context, r *Request) {
 		c.lead(ctx, b)
 	default:
 		c.abandon(r)
-		r.err = session.Lost(ctx.Err(), c.kind.Reclaim != nil)
+		r.err = c.pool.Lost(ctx.Err(), c.kind.Reclaim != nil)
 		c.mu.Unlock()
 	}
 }

@@ -38,5 +38,15 @@ func NewRequest() *Request {
 // use.
 func (r *Request) Recycle() { requests.Put(r) }
 
+// PutsBack returns how many values of the requests were popped before.
+func PutsBack(requests []*Request) (values int) {
+	for _, r := range requests {
+		if r.PutsBack {
+			values += r.Count
+		}
+	}
+	return values
+}
+
 // Gone reports whether the caller has given up. Share calls it.
 func (r *Request) Gone() bool { return r.gone }

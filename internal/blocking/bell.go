@@ -3,6 +3,7 @@ package blocking
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/shardedlist/shardedlist/internal/script"
@@ -16,6 +17,9 @@ const (
 	// releaseLife is the TTL of the key that releases a blocked consumer.
 	releaseLife = 10 * time.Second
 )
+
+// bell is how the keys of bells end, and those that release a consumer do not.
+const bell = "bell"
 
 var releaseScript = script.Load("release")
 
@@ -35,7 +39,11 @@ func Slice(runner *script.Runner, longest time.Duration, deadline time.Time) tim
 // Block sends a pop after a BLPOP on bells and a release key, see Source.
 func Block(s *session.Session, pop session.Operation, slice time.Duration, keys ...any) (session.Outcome, error) {
 	command := append([]any{"blpop"}, keys...)
-	return s.Block(context.Background(), append(command, strconv.FormatFloat(slice.Seconds(), 'f', 3, 64)), pop)
+	outcome, wokenBy, err := s.Block(context.Background(), append(command, strconv.FormatFloat(slice.Seconds(), 'f', 3, 64)), pop)
+	if strings.HasSuffix(wokenBy, bell) {
+		s.WakeUp()
+	}
+	return outcome, err
 }
 
 // Release ends a blocked BLPOP from another connection. If it fails, the BLPOP ends at its timeout.

@@ -71,6 +71,7 @@ func (c *Call) Wait(ctx context.Context, timeout time.Duration) ([]string, error
 		outcome: make(chan callOutcome),
 		gone:    make(chan struct{}),
 	}
+	defer c.Sessions.List.EndWait(c.Sessions.List.Wait())
 	_, w.patient = ctx.Deadline()
 	if timeout > 0 {
 		w.deadline = w.joined.Add(timeout)
@@ -93,7 +94,7 @@ func (c *Call) Wait(ctx context.Context, timeout time.Duration) ([]string, error
 	}
 	w.resolved = session.Abandon(c.Orders)
 	close(w.gone)
-	return nil, session.Lost(ctx.Err(), c.Reclaimer != nil)
+	return nil, c.Sessions.Lost(ctx.Err(), c.Reclaimer != nil)
 }
 
 // callWaiter is a call that waits, with its own connection and goroutine.

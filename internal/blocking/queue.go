@@ -93,6 +93,7 @@ func (q *Queue) Pop(ctx context.Context, timeout time.Duration) (string, error) 
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
+	defer q.sessions.List.EndWait(q.sessions.List.Wait())
 	_, patient := ctx.Deadline()
 	w := q.join(timeout, patient)
 	var timeUp <-chan time.Time

@@ -45,9 +45,11 @@ const oneSlotFor = time.Second
 // New opens a list. A push makes it in so many parts, or in one slot if there are none. It sends nothing.
 func New(config oneslot.Config, parts int) *List {
 	one := oneslot.New(config)
+	config.Stats = one.Stats()
 	many := spread.New(spread.Config{
 		Runner: config.Runner, Name: config.Name, Meta: one.Keys().Meta, Parts: parts, Capacity: one.Capacity,
 		Plain: one.Plain(), WithoutDedup: config.WithoutDedup, RecordLife: config.RecordLife,
+		Stats: config.Stats,
 	})
 	return &List{List: one, Many: many, config: config, parts: parts}
 }
@@ -55,7 +57,7 @@ func New(config oneslot.Config, parts int) *List {
 // Sibling returns the list of another name with the same options.
 func (l *List) Sibling(name string) layout.List {
 	config := l.config
-	config.Name = name
+	config.Name, config.Stats = name, l.Stats().Sibling(name)
 	if config.StandsFor != "" {
 		config.StandsFor = name
 	}

@@ -561,6 +561,7 @@ func (p *part) prepare(ctx context.Context, wire []redis.Cmder, known map[script
 	steps := p.translation.steps
 	if p.joined != nil {
 		steps = []session.Operation{p.joined[0].kind.Join(p.requests())}
+		steps[0].Calls = len(p.joined)
 	}
 	for _, step := range steps {
 		pending := step.Prepare()
@@ -568,12 +569,9 @@ func (p *part) prepare(ctx context.Context, wire []redis.Cmder, known map[script
 			pending.AtOnce()
 		}
 		call := pending.Call()
-		args := call.Args
-		if at := (scriptAt{call.Script, pending.Place()}); !known[at] {
-			known[at] = true
-			args = call.Eval()
-		}
-		cmd := script.NewCommand(ctx, args...)
+		at := scriptAt{call.Script, pending.Place()}
+		cmd := call.Command(ctx, !known[at])
+		known[at] = true
 		p.pending, p.sent = append(p.pending, pending), append(p.sent, cmd)
 		wire = append(wire, cmd)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/rediserr"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
+	"github.com/shardedlist/shardedlist/internal/stats"
 )
 
 // List is a list in a layout. Methods that return an operation are described by the result of that operation.
@@ -25,6 +26,8 @@ type List interface {
 	// Name returns the name of the list. Client returns its client.
 	Name() string
 	Client() redis.UniversalClient
+	// Stats returns what counts what the list does.
+	Stats() *stats.List
 	// Sibling returns the list of another name with the same options.
 	Sibling(name string) List
 	// Spread reports whether operations take several steps, so that they cannot be sent in a pipeline or a transaction: perhaps, and for sure.

@@ -21,7 +21,7 @@ func (l *List) Guard(g layout.Guard) (script.Call, error) {
 		return script.Call{}, err
 	}
 	call := script.NewCall(guardScript, keys, len(args))
-	call.Args = append(call.Args, args...)
+	call.Args, call.List = append(call.Args, args...), l.stats
 	return call, nil
 }
 

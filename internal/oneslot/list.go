@@ -21,6 +21,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/rediserr"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
+	"github.com/shardedlist/shardedlist/internal/stats"
 )
 
 const (
@@ -48,6 +49,8 @@ type Config struct {
 	// key need, such as DEL.
 	StandsFor    string
 	WithoutPlain bool
+	// Stats counts what the list does; nil counts it for this list alone.
+	Stats *stats.List
 	// PoppedAt is the end at which elements are popped, or empty if the caller does not know it. Newcomers join the other one.
 	PoppedAt layout.End
 }
@@ -61,6 +64,7 @@ type List struct {
 	plain    []any // what scripts are told of the plain key, see lua/beside.lua
 	putsBack []any // the same, for what puts elements back
 	sessions *session.Pool
+	stats    *stats.List
 
 	capacity *capacity // of a list that a push creates
 
@@ -103,7 +107,10 @@ func New(config Config) *List {
 		l.putsBack = []any{"^" + config.Name}
 	}
 	l.capacity = capacityOf(config)
-	l.sessions = &session.Pool{Runner: l.runner, Disabled: config.WithoutDedup, Life: config.RecordLife}
+	if l.stats = config.Stats; l.stats == nil {
+		l.stats = stats.NewList(config.Name)
+	}
+	l.sessions = &session.Pool{Runner: l.runner, Disabled: config.WithoutDedup, Life: config.RecordLife, List: l.stats}
 	l.left.init(l, layout.Left)
 	l.right.init(l, layout.Right)
 	return l
@@ -149,6 +156,9 @@ func (l *List) Plain() string {
 }
 func (l *List) WatchesPlain() bool { return strings.HasPrefix(l.Plain(), "+") }
 
+// Stats returns what counts what the list does.
+func (l *List) Stats() *stats.List { return l.stats }
+
 // Keys returns the names of the list's keys.
 func (l *List) Keys() Keys { return l.keys }
 
@@ -167,7 +177,7 @@ func (l *List) Sessions() *session.Pool { return l.sessions }
 // Sibling returns the list of another name, with the same options. It stands in for the key of that name if this one does.
 func (l *List) Sibling(name string) layout.List {
 	config := l.config
-	config.Name = name
+	config.Name, config.Stats = name, l.stats.Sibling(name)
 	if config.StandsFor != "" {
 		config.StandsFor = name
 	}

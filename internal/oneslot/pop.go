@@ -12,6 +12,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
+	"github.com/shardedlist/shardedlist/internal/stats"
 )
 
 // maxPop is the number of elements above which a pop is split into atomic parts.
@@ -113,7 +114,10 @@ var _ blocking.Source = (*end)(nil)
 func (e *end) Pop(count int, wait blocking.Wait, release string) session.Operation {
 	op := e.list.operation(popScript, 4)
 	op.Append(e.word, count, string(wait), release)
-	op.Reclaimer = e
+	op.Reclaimer, op.Elements = e, countPopped
+	if wait != blocking.No {
+		op.Kind = stats.BlockingPop
+	}
 	return op
 }
 
@@ -147,13 +151,26 @@ func readPop(reply any) (elements []string, now bool) {
 	return flatten(parts[1:]), parts[0] == int64(0)
 }
 
-// flatten joins the arrays of elements, one for each shard.
-func flatten(shards []any) []string {
-	total := 0
+// countPopped returns the number of elements that a pop or a move has taken.
+func countPopped(_ *session.Operation, reply any) int {
+	parts, _ := reply.([]any)
+	if len(parts) == 0 {
+		return 0
+	}
+	return countOf(parts[1:])
+}
+
+// countOf returns the number of elements in arrays, one for each shard.
+func countOf(shards []any) (total int) {
 	for _, shard := range shards {
 		total += len(shard.([]any))
 	}
-	values := make([]string, 0, total)
+	return total
+}
+
+// flatten joins the arrays of elements, one for each shard.
+func flatten(shards []any) []string {
+	values := make([]string, 0, countOf(shards))
 	for _, shard := range shards {
 		for _, value := range shard.([]any) {
 			values = append(values, value.(string))

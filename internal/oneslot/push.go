@@ -70,11 +70,20 @@ func (e *end) joinPushes(requests []*batch.Request) session.Operation {
 	}
 	op := e.list.sessions.Operation(pushScript, e.list.declared, 2+count, plain...)
 	op.Orders = e.orders
+	op.Elements, op.Values, op.PutsBack = countPushed, count, batch.PutsBack(requests)
 	op.Append(e.word, e.list.capacity.word())
 	for _, r := range requests {
 		op.Append(r.Values...)
 	}
 	return op
+}
+
+// countPushed returns the number of elements that a push has pushed: none onto a list that it was not to create.
+func countPushed(op *session.Operation, reply any) int {
+	if reply == int64(0) {
+		return 0
+	}
+	return op.Values
 }
 
 // sharePush gives each caller the length after its own values.
@@ -95,6 +104,7 @@ func (l *List) PushX(side layout.End, values []any) session.Operation {
 	op.Append(string(side), "")
 	op.Append(values[:count]...)
 	op.Orders = l.at(side).orders
+	op.Elements, op.Values = countPushed, count
 	if rest := values[count:]; len(rest) > 0 {
 		op.Finish = func(ctx context.Context, reply any) (any, error) {
 			if reply == int64(0) {

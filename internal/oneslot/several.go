@@ -9,6 +9,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
+	"github.com/shardedlist/shardedlist/internal/stats"
 )
 
 var (
@@ -38,7 +39,7 @@ func (l *List) Move(to layout.List, how layout.Move) (*blocking.Call, error) {
 func (m *move) Pop(count int, wait blocking.Wait, release string) session.Operation {
 	op := operationOn([]*List{m.lists[0], m.to}, lmoveScript, 8)
 	op.Append(string(m.how.From), string(m.how.To), m.to.capacity.word(), count, m.how.Exactly, m.how.OneByOne, string(wait), release)
-	op.Orders = m.orders()
+	op.Orders, op.Elements = m.orders(), countPopped
 	return op
 }
 
@@ -63,9 +64,15 @@ func (l *List) PopFirst(lists []layout.List, side layout.End, count int) (*block
 func (f *firstOf) Pop(count int, wait blocking.Wait, release string) session.Operation {
 	op := operationOn(f.lists, lmpopScript, 4)
 	op.Append(string(f.side), count, string(wait), release)
-	op.Reclaimer = f
+	op.Reclaimer, op.Elements = f, countPoppedFirst
+	if wait != blocking.No {
+		op.Kind = stats.BlockingPop
+	}
 	return op
 }
+
+// countPoppedFirst is countPopped without the number of the list.
+func countPoppedFirst(op *session.Operation, reply any) int { return max(0, countPopped(op, reply)-1) }
 
 // Reclaim puts the elements of a reply back into their list.
 func (f *firstOf) Reclaim(reply any) {

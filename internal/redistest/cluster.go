@@ -31,7 +31,7 @@ func (s *Server) MoveSlot(ctx context.Context, slot, to int, step func(moved int
 	s.moving.Lock()
 	defer s.moving.Unlock()
 
-	from, err := s.SlotOwner(ctx, slot)
+	from, err := s.agreedOwner(ctx, slot)
 	if err != nil || from == to {
 		return err
 	}
@@ -82,6 +82,38 @@ const (
 	assignments = 6
 	agreeFor    = 10 * time.Second
 )
+
+// agreedOwner is SlotOwner when the nodes agree. A message that is late, from
+// before the last move, has been seen to convince a node of an owner that had
+// given the slot away. That node is told of the one that has it.
+func (s *Server) agreedOwner(ctx context.Context, slot int) (owner int, err error) {
+	for range assignments {
+		soon, cancel := context.WithTimeout(ctx, agreeFor/10)
+		err = poll(soon, nil, func() error {
+			owner, err = s.SlotOwner(ctx, slot)
+			return err
+		})
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			break
+		}
+		for _, p := range s.processes {
+			if addr, err := p.slotOwner(ctx, slot); err != nil || addr != p.addr {
+				continue
+			}
+			id, err := p.client.ClusterMyID(ctx).Result()
+			if err != nil {
+				return 0, err
+			}
+			for _, other := range s.processes {
+				if err := other.setSlot(ctx, slot, "NODE", id); err != nil {
+					return 0, err
+				}
+			}
+		}
+	}
+	return owner, err
+}
 
 // moved returns nil if all nodes know that the slot has moved to that node.
 func (s *Server) moved(ctx context.Context, slot, to int) error {

@@ -26,8 +26,8 @@ func Carry(cmd redis.Cmder, args []any, keyAt int) Carried {
 // Name is that of what is sent: go-redis must not treat it as the command.
 func (c Carried) Name() string { return "evalsha" }
 
-// FullName is Name.
-func (c Carried) FullName() string { return c.Name() }
+// FullName tells those who trace commands which one is carried out.
+func (c Carried) FullName() string { return c.Cmder.FullName() }
 
 // Args returns the words that are sent.
 func (c Carried) Args() []any { return c.args }

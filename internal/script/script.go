@@ -13,39 +13,48 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist/internal/lua"
+	"github.com/shardedlist/shardedlist/internal/stats"
 )
 
 // Script is a Lua script with all that it requires.
 type Script struct {
+	name   string
 	source string
 	hash   any     // a string; in an interface already, since each call needs it so
 	beside *Script // with beside.lua in front
+
+	kind     stats.Kind
+	fullName string // for those who trace commands
 }
 
 // Load returns the script of that name. It panics if there is none, because scripts are part of the program.
 func Load(name string) *Script {
-	s := newScript(lua.Source(name))
-	s.beside = newScript(lua.Beside() + s.source)
+	s := newScript(name, lua.Source(name))
+	s.beside = newScript(name, lua.Beside()+s.source)
 	return s
 }
 
 // LoadAround is Load for a script that runs a source of the user's, see lua.Around.
 func LoadAround(name, source string) *Script {
 	around := lua.Around(source)
-	s := newScript(around + lua.Source(name))
-	s.beside = newScript(around + lua.Beside() + lua.Source(name))
+	s := newScript(name, around+lua.Source(name))
+	s.beside = newScript(name, around+lua.Beside()+lua.Source(name))
 	return s
 }
 
-func newScript(source string) *Script {
-	return &Script{source: source, hash: redis.NewScript(source).Hash()}
+func newScript(name, source string) *Script {
+	return &Script{name: name, source: source, hash: redis.NewScript(source).Hash(), kind: stats.KindOf(name), fullName: "shardedlist." + name}
 }
+
+// Kind returns the kind of operation that the script is.
+func (s *Script) Kind() stats.Kind { return s.kind }
 
 // Call is a script with its keys and arguments.
 type Call struct {
 	Script *Script
-	Args   []any // the words of EVALSHA
-	Waits  bool  // for replicas, if the Runner has to wait for any
+	Args   []any       // the words of EVALSHA
+	Waits  bool        // for replicas, if the Runner has to wait for any
+	List   *stats.List // that the call is for, or nil
 }
 
 // keysAt is the position of the first key in the words of EVALSHA.
@@ -105,7 +114,12 @@ type Runner struct {
 // retries it when a connection fails.
 func (r *Runner) Run(ctx context.Context, call Call) (any, error) {
 	var reply any
+	again := false
 	err := Retry(ctx, func() (err error) {
+		if again {
+			call.List.Repeat()
+		}
+		again = true
 		reply, err = r.once(ctx, call, false)
 		return err
 	})
@@ -120,12 +134,14 @@ func (r *Runner) Once(ctx context.Context, call Call) (any, error) {
 // once sends a call, as EVAL if the server does not have the script. A script's nil is a nil reply, not an error. With
 // ErrNotReplicated there is a reply too.
 func (r *Runner) once(ctx context.Context, call Call, noRetry bool) (any, error) {
-	cmd := newCommand(ctx, noRetry, call.Args)
+	start := time.Now()
+	cmd := call.command(ctx, noRetry, call.Args)
 	err := r.process(ctx, call, cmd)
 	if isNoScript(err) {
-		cmd = newCommand(ctx, noRetry, call.Eval())
+		cmd = call.command(ctx, noRetry, call.Eval())
 		err = r.process(ctx, call, cmd)
 	}
+	call.List.Replied(time.Since(start))
 	switch {
 	case err == redis.Nil:
 		return nil, nil
@@ -143,10 +159,10 @@ func (r *Runner) process(ctx context.Context, call Call, cmd *Command) error {
 }
 
 // Behind sends a call after another command, in one pipeline that go-redis does not retry: it would retry the whole pipeline if
-// the first command failed, although the call may have been applied. It returns the call's reply and error, and the command's
-// error.
-func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply any, err, commandErr error) {
-	before, cmd := newCommand(ctx, true, command), newCommand(ctx, true, call.Args)
+// the first command failed, although the call may have been applied. It returns the call's reply and error, and that command.
+func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply any, before *Command, err error) {
+	before, cmd := newCommand(ctx, true, command), call.command(ctx, true, call.Args)
+	before.list = call.List
 	if call.Waits && r.Replicas > 0 {
 		err = r.replicate(ctx, call.Key(), cmd, before)
 	} else {
@@ -163,7 +179,7 @@ func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply an
 	if !IsDone(err) {
 		reply, err = nil, Explain(err)
 	}
-	return reply, err, before.Err()
+	return reply, before, err
 }
 
 // Atomic sends calls in one transaction, which go-redis does not retry, and returns their replies.
@@ -171,7 +187,7 @@ func (r *Runner) Atomic(ctx context.Context, calls []Call) ([]any, error) {
 	pipe := r.Client.TxPipeline()
 	cmds := make([]*Command, len(calls))
 	for i, call := range calls {
-		cmds[i] = newCommand(ctx, true, call.Eval())
+		cmds[i] = call.command(ctx, true, call.Eval())
 		_ = pipe.Process(ctx, cmds[i])
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
@@ -198,6 +214,9 @@ func (r *Runner) Place(key string) string {
 type Command struct {
 	redis.Cmd
 	noRetry bool // go-redis must not repeat it
+
+	script *Script     // nil for another command
+	list   *stats.List // nil if it is for none
 }
 
 // NewCommand returns a command that go-redis may retry.
@@ -207,7 +226,40 @@ func NewCommand(ctx context.Context, args ...any) *Command { return newCommand(c
 func NewCommandOnce(ctx context.Context, args ...any) *Command { return newCommand(ctx, true, args) }
 
 func newCommand(ctx context.Context, noRetry bool, args []any) *Command {
-	return &Command{*redis.NewCmd(ctx, args...), noRetry}
+	return &Command{Cmd: *redis.NewCmd(ctx, args...), noRetry: noRetry}
+}
+
+// Command returns the call as a command that go-redis may retry, with the script itself if whole is set.
+func (c Call) Command(ctx context.Context, whole bool) *Command {
+	if whole {
+		return c.command(ctx, false, c.Eval())
+	}
+	return c.command(ctx, false, c.Args)
+}
+
+func (c Call) command(ctx context.Context, noRetry bool, args []any) *Command {
+	cmd := newCommand(ctx, noRetry, args)
+	cmd.script, cmd.list = c.Script, c.List
+	return cmd
+}
+
+// FullName tells those who trace commands which script it is. go-redis itself goes by Name, which is that of what is sent.
+func (c *Command) FullName() string {
+	if c.script == nil {
+		return c.Cmd.FullName()
+	}
+	return c.script.fullName
+}
+
+// About returns the name of the list that the command is for, and that of the script. Either is empty if there is none.
+func (c *Command) About() (list, operation string) {
+	if c.list != nil {
+		list = c.list.Name
+	}
+	if c.script != nil {
+		operation = c.script.name
+	}
+	return list, operation
 }
 
 // Once keeps go-redis from repeating the command, see NewCommandOnce.

@@ -5,10 +5,19 @@ import (
 	"time"
 
 	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/stats"
 )
 
 // Operation is a script with all that is needed to run it. A read has no session: it may run twice.
 type Operation struct {
+	// Kind is what the operation is counted as, and Calls the number of callers that share it; 0 if they cannot.
+	Kind  stats.Kind
+	Calls int
+	// Elements returns how many elements it has pushed, popped or moved, by its reply. Values is the number of those that it pushes, of
+	// which PutsBack were popped before.
+	Elements         func(o *Operation, reply any) int
+	Values, PutsBack int
+
 	pool *Pool
 	call script.Call
 	at   int // where in the call's words the session stands; 0 in a read
@@ -71,6 +80,7 @@ func (o Operation) run(ctx context.Context) (any, error) {
 		return o.steps(ctx)
 	}
 	if o.at == 0 {
+		o.pool.List.Operation(o.Kind, 0)
 		reply, err := o.pool.Runner.Run(ctx, o.call)
 		return o.finish(ctx, reply, err)
 	}
@@ -84,7 +94,7 @@ func (o Operation) run(ctx context.Context) (any, error) {
 	s.Begin()
 	outcome, heard := o.do(ctx, s)
 	if !heard {
-		return nil, Lost(ctx.Err(), o.Reclaimer != nil)
+		return nil, o.pool.Lost(ctx.Err(), o.Reclaimer != nil)
 	}
 	reply, err := o.pool.Put(s, o, outcome)
 	return o.finish(ctx, reply, err)

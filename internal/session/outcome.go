@@ -51,10 +51,11 @@ var ErrNoAnswer = fmt.Errorf("the server has not answered: %w", context.Deadline
 
 // Lost returns the error for a caller that gives up while the outcome of its operation is unknown. If the operation puts back
 // what it took, that is the cause alone.
-func Lost(cause error, reclaims bool) error {
+func (p *Pool) Lost(cause error, reclaims bool) error {
 	if reclaims {
 		return cause
 	}
+	p.List.Lose()
 	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, cause)
 }
 

@@ -26,6 +26,7 @@ type Pending struct {
 // Prepare gives the operation a session and a number, so that it can be sent. The caller must call End.
 func (o Operation) Prepare() Pending {
 	if o.at == 0 {
+		o.pool.List.Operation(o.Kind, 0)
 		return Pending{op: o}
 	}
 	s := o.pool.Get()
@@ -34,6 +35,7 @@ func (o Operation) Prepare() Pending {
 	}
 	s.Begin()
 	s.take(o)
+	s.count()
 	return Pending{op: o, session: s}
 }
 
@@ -127,6 +129,7 @@ func (p Pending) readAgain(ctx context.Context, until time.Time) (reply any, err
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	for range 1 + maxReconnects {
+		p.op.pool.List.Repeat()
 		reply, err = p.op.pool.Runner.Run(ctx, p.op.call)
 		if err == nil || script.IsReply(err) || ctx.Err() != nil {
 			break
@@ -142,6 +145,7 @@ func (p Pending) endSettled(ctx context.Context, until time.Time, notRepeated er
 	case IsRecorded(outcome.Err): // its result
 	case outcome.Status == Refused && again:
 		p.session.Begin()
+		p.session.sent = p.session.number
 		outcome = p.session.Do(ctx, until, p.op)
 	case outcome.Status == Refused:
 		outcome.Err = notRepeated

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/stats"
 )
 
 var (
@@ -23,6 +24,7 @@ type Pool struct {
 	Runner   *script.Runner
 	Apart    bool          // records are never in meta: operations have different first keys
 	Disabled bool          // sessions keep no records
+	List     *stats.List   // counts; nil counts nothing
 	Life     time.Duration // of the records; 0 means RecordLife
 
 	idle      sync.Pool // *Session
@@ -68,10 +70,10 @@ func (p *Pool) Get() *Session {
 // to room arguments.
 func (p *Pool) Operation(s *script.Script, keys []any, room int, plain ...any) Operation {
 	call := script.NewCall(s, keys, sessionWords+room, plain...)
-	call.Waits = true
+	call.Waits, call.List = true, p.List
 	at := len(call.Args)
 	call.Args = call.Args[:at+sessionWords]
-	return Operation{pool: p, call: call, at: at}
+	return Operation{Kind: s.Kind(), pool: p, call: call, at: at}
 }
 
 // Read returns an operation that changes nothing, or that may run twice.
@@ -89,8 +91,8 @@ func (p *Pool) Confirmed(s *script.Script, keys []any, args ...any) Operation {
 // ReadBeside is Read with plain keys, see script.NewCall.
 func (p *Pool) ReadBeside(s *script.Script, keys, plain []any, args ...any) Operation {
 	call := script.NewCall(s, keys, len(args), plain...)
-	call.Args = append(call.Args, args...)
-	return Operation{pool: p, call: call}
+	call.Args, call.List = append(call.Args, args...), p.List
+	return Operation{Kind: s.Kind(), pool: p, call: call}
 }
 
 // Put takes back the session of an operation that ended or was given up. It returns the reply and the error for the caller.
@@ -104,7 +106,7 @@ func (p *Pool) Put(s *Session, op Operation, outcome Outcome) (any, error) {
 				p.idle.Put(s)
 			}
 		})
-		return nil, Lost(outcome.Err, op.Reclaimer != nil)
+		return nil, p.Lost(outcome.Err, op.Reclaimer != nil)
 	}
 	s.ForgetLarge()
 	p.idle.Put(s)

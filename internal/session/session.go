@@ -48,6 +48,7 @@ type Session struct {
 	idWord, renewWord, keepWord any
 
 	number  int64     // of the operation in flight, or of the last one
+	sent    int64     // of the last operation that was counted
 	at      string    // its first key, beside which its record is
 	expires time.Time // when the record of that operation may be gone, halved to be sure
 	renewed time.Time // when the operation began that renewed the record there last
@@ -85,22 +86,30 @@ func (s *Session) Do(ctx context.Context, until time.Time, op Operation) Outcome
 }
 
 // Block sends an operation once, after a blocking command and in one pipeline with it. The error is that of the blocking
-// command. If the outcome is unknown, Do must retry the operation.
-func (s *Session) Block(ctx context.Context, command []any, op Operation) (Outcome, error) {
+// command, and wokenBy the key that it has popped from. If the outcome is unknown, Do must retry the operation.
+func (s *Session) Block(ctx context.Context, command []any, op Operation) (outcome Outcome, wokenBy string, err error) {
 	s.take(op)
-	reply, err, commandErr := s.pool.Runner.Behind(ctx, command, op.call)
-	outcome := s.learn(reply, err)
+	s.count()
+	reply, blocking, err := s.pool.Runner.Behind(ctx, command, op.call)
+	outcome = s.learn(reply, err)
 	if outcome.Status != Done {
 		if RecordMoves(outcome.Err) {
 			_ = s.moveRecord(ctx)
 		}
-		return outcome, nil
+		return outcome, "", nil
 	}
-	if commandErr == redis.Nil {
-		commandErr = nil
+	popped, err := blocking.StringSlice()
+	if err == redis.Nil {
+		err = nil
 	}
-	return outcome, commandErr
+	if len(popped) > 0 {
+		wokenBy = popped[0]
+	}
+	return outcome, wokenBy, err
 }
+
+// WakeUp counts that the blocking command of Block was ended by a push.
+func (s *Session) WakeUp() { s.pool.List.WakeUp() }
 
 // Resolve finds the unknown outcome of the last operation, until the time is over. Done means that it was applied. Refused means
 // that it was not, and can no longer be.
@@ -111,9 +120,11 @@ func (s *Session) Resolve(ctx context.Context, until time.Time) Outcome {
 // repeat sends the operation until its outcome is known. Do bounds it.
 func (s *Session) repeat(ctx context.Context, until time.Time) Outcome {
 	if s.id == "" {
+		s.count()
 		return s.learn(s.pool.Runner.Run(ctx, s.op.call))
 	}
 	for attempt := 0; ; attempt++ {
+		s.count()
 		outcome := s.learn(s.pool.Runner.Once(ctx, s.op.call))
 		if RecordMoves(outcome.Err) && s.moveRecord(ctx) {
 			continue
@@ -132,6 +143,16 @@ func (s *Session) repeat(ctx context.Context, until time.Time) Outcome {
 			return outcome
 		}
 	}
+}
+
+// count counts an attempt that is about to be sent.
+func (s *Session) count() {
+	if s.sent == s.number {
+		s.pool.List.Repeat()
+		return
+	}
+	s.sent = s.number
+	s.pool.List.Operation(s.op.Kind, s.op.Calls)
 }
 
 // resolve fences the operation, so that copies of it have no effect from then on, and learns whether it was applied. If it was, its
@@ -242,6 +263,9 @@ func (s *Session) address(op Operation) {
 func (s *Session) learn(reply any, err error) Outcome {
 	switch {
 	case script.IsDone(err):
+		if s.op.Elements != nil {
+			s.pool.List.Elements(s.op.Kind, s.op.Elements(&s.op, reply), s.op.PutsBack)
+		}
 		s.unknown, s.op = false, Operation{}
 		s.large = s.large || isLarge(reply)
 		if !s.keeps {

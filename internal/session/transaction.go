@@ -61,7 +61,7 @@ func (t Transaction) End(ctx context.Context, until time.Time, got []Result, exe
 			})
 		}
 		for _, r := range got {
-			results = append(results, Result{Err: Lost(r.Err, false)})
+			results = append(results, Result{Err: t.Pending[0].op.pool.Lost(r.Err, false)})
 		}
 		return results, false
 	}

@@ -31,7 +31,7 @@ func (l *List) Expire(how layout.Expiry) session.Operation {
 	return session.Steps(func(ctx context.Context) (any, error) {
 		set, tried, err := l.expire(ctx, how, strings.ReplaceAll(uuid.NewString(), "-", "")[:16])
 		if tried && !script.IsDone(err) && !script.IsReply(err) {
-			err = session.Lost(err, false)
+			err = l.sessions.Lost(err, false)
 		}
 		return set, err
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
+	"github.com/shardedlist/shardedlist/internal/stats"
 )
 
 // MaxParts is the largest number of parts.
@@ -37,6 +38,7 @@ type Config struct {
 	// WithoutDedup and RecordLife are as for a list in one slot.
 	WithoutDedup bool
 	RecordLife   time.Duration
+	Stats        *stats.List
 }
 
 // List is a list over many slots.
@@ -78,8 +80,9 @@ type end struct {
 // New opens a list. It sends nothing.
 func New(config Config) *List {
 	l := &List{config: config, runner: config.Runner, declared: []any{config.Meta}, moving: make(chan struct{}, 1), MaxSlice: blocking.MaxSlice}
-	l.sessions = &session.Pool{Runner: l.runner, Apart: true, Disabled: config.WithoutDedup, Life: config.RecordLife}
-	l.replicas.pool = &session.Pool{Runner: &script.Runner{Client: l.runner.Client, Replicas: 1, ReplicaTimeout: confirmTimeout(l.runner.Client)}}
+	l.sessions = &session.Pool{Runner: l.runner, Apart: true, Disabled: config.WithoutDedup, Life: config.RecordLife, List: config.Stats}
+	confirming := &script.Runner{Client: l.runner.Client, Replicas: 1, ReplicaTimeout: confirmTimeout(l.runner.Client)}
+	l.replicas.pool = &session.Pool{Runner: confirming, List: config.Stats}
 	for side := range l.ends {
 		e := &l.ends[side]
 		e.list, e.side = l, side

@@ -15,6 +15,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
+	"github.com/shardedlist/shardedlist/internal/stats"
 )
 
 var popScript = script.Load("spread_pop")
@@ -160,7 +161,10 @@ func (e *end) joinPops(requests []*batch.Request) session.Operation {
 func (e *end) pop(p *pointers, count int, wait blocking.Wait, release string) session.Operation {
 	op := e.operation(p, popScript, 3)
 	op.Append(count, string(wait), release)
-	op.Reclaimer = e
+	op.Reclaimer, op.Elements = e, countPopped
+	if wait != blocking.No {
+		op.Kind = stats.BlockingPop
+	}
 	return op
 }
 
@@ -180,6 +184,9 @@ func sharePop(requests []*batch.Request, reply any) (surplus []string) {
 	}
 	return elements
 }
+
+// countPopped returns the number of elements that a pop has popped.
+func countPopped(_ *session.Operation, reply any) int { return len(reply.([]any)[2].([]any)) }
 
 // readPop reads the reply of a pop: the elements, what the shard has told, and whether they were popped now and not read from the record.
 func readPop(reply any) (elements []string, word string, now bool) {
@@ -263,7 +270,7 @@ func (e *end) Slice(deadline time.Time) time.Duration {
 // putBack returns popped elements that no caller takes to the end they came from.
 func (e *end) putBack(popped []string) {
 	e.waiters.PutBack(popped, func(ctx context.Context, values []any) (count int, err error) {
-		_, count, err = e.pushPart(ctx, values)
+		_, count, err = e.pushPart(ctx, values, true)
 		return count, err
 	})
 }

@@ -27,7 +27,7 @@ var pushScript = script.Load("spread_push")
 func (l *List) Push(ctx context.Context, side layout.End, values []any) (length int64, err error) {
 	var shortfall error
 	for len(values) > 0 {
-		pushed, count, err := l.at(side).pushPart(ctx, values)
+		pushed, count, err := l.at(side).pushPart(ctx, values, false)
 		if !script.IsDone(err) {
 			return length, err
 		}
@@ -39,8 +39,9 @@ func (l *List) Push(ctx context.Context, side layout.End, values []any) (length 
 	return length, shortfall
 }
 
-// pushPart pushes as many of the values as go into one atomic operation, and returns how many that are.
-func (e *end) pushPart(ctx context.Context, values []any) (length int64, count int, err error) {
+// pushPart pushes as many of the values as go into one atomic operation, and returns how many that are. putsBack says that they were
+// popped there.
+func (e *end) pushPart(ctx context.Context, values []any, putsBack bool) (length int64, count int, err error) {
 	for {
 		p, err := e.list.find(ctx, true)
 		if err != nil {
@@ -51,7 +52,7 @@ func (e *end) pushPart(ctx context.Context, values []any) (length int64, count i
 		}
 		r := batch.NewRequest()
 		count, r.Bytes = value.Part(values, int(maxPushFull*p.capacity), maxPushBytes)
-		r.Values, r.Count = values[:count], count
+		r.Values, r.Count, r.PutsBack = values[:count], count, putsBack
 		if err = e.pusher.Do(ctx, r); !script.IsDone(err) {
 			return 0, count, err
 		}
@@ -77,10 +78,20 @@ func (e *end) joinPushes(requests []*batch.Request) session.Operation {
 	}
 	op := e.operation(e.list.last.Load(), pushScript, count)
 	op.Orders = e.orders
+	op.Elements, op.Values, op.PutsBack = countPushed, count, batch.PutsBack(requests)
 	for _, r := range requests {
 		op.Append(r.Values...)
 	}
 	return op
+}
+
+// countPushed returns the number of elements that a push has pushed: none if the shard has told where to go on.
+func countPushed(op *session.Operation, reply any) int {
+	if told, _ := reply.(string); told != "" && !strings.HasPrefix(told, beyond+" ") {
+		op.PutsBack = 0
+		return 0
+	}
+	return op.Values
 }
 
 // sharePush gives each caller the length after its own values, or what the shard has told. If that is beyond, the length is the position

@@ -232,6 +232,7 @@ func TestQueuesShow(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, dead, 1)
 		assert.EqualValues(t, 3, dead[0].Length)
+		assert.Nil(t, dead[0].Queue, "it is that of the dead")
 	})
 }
 

@@ -1,6 +1,6 @@
 -- Ends the leases of jobs: they are done, or delayed.
 --
--- requires: shared/session shared/jobs
+-- requires: fast/settle shared/session shared/jobs
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua; then four for each job: its member, see shared/jobs.lua; '' if it is done, or by how

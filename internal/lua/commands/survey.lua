@@ -20,7 +20,14 @@ local function is_old_shard(key)
   return type(layout) == 'string' and (layout == '1' or string.sub(layout, -#stem - 1) == ' ' .. stem)
 end
 
--- read_queue returns the numbers of a queue, or false if there is none. Whatever else has a name like its keys' is none.
+-- is_grave tells whether the list is that of the dead of a queue.
+local function is_grave()
+  local stem = string.match(PREFIX, '^(.*:)dead:$')
+  return stem and redis.call('EXISTS', stem .. 'queue') == 1
+end
+
+-- read_queue returns the numbers of a queue, or false if there is none: until a consumer comes, only its jobs tell. Whatever
+-- else has a name like its keys' is none.
 local function read_queue(list)
   local fields = redis.pcall('HMGET', QUEUE, 'done', 'failed', 'dead', 'paused', 'waits', 'guard', 'tat')
   local delayed = redis.pcall('ZCOUNT', TIMES, '(0', '+inf')
@@ -39,7 +46,7 @@ local function read_queue(list)
     local next_job = redis.call('LINDEX', list.shards .. (at_right and list.last or list.first), at_right and -1 or 0)
     numbers[8] = next_job and read_envelope(next_job) or ''
   end
-  return known and numbers
+  return (known or (numbers[8] ~= '' and not is_grave())) and numbers
 end
 
 -- plain_only is describe where meta is that of a spread list that was deleted, or a key of somebody else's.

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+// What docs/operating.md tells to type works, and shows what the page says.
+func TestTheOperatingPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/operating.md")
+	require.NoError(t, err)
+	script := "set -euo pipefail\n"
+	for _, box := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		script += box[1]
+	}
+	program, err := os.Executable()
+	require.NoError(t, err)
+	redisCLI, err := exec.LookPath("redis-cli")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server, dir := redistest.Start(t, kind), t.TempDir()
+			for name, command := range map[string]string{
+				"shardedlist": asProgram + "=1 " + program + " --redis " + server.Addr(),
+				"redis-cli":   redisCLI + " -u redis://" + server.Addr(),
+			} {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\nexec env "+command+` "$@"`+"\n"), 0o700))
+			}
+			cmd := exec.Command("bash", "-c", script)
+			cmd.Dir = dir
+			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, string(out))
+			assert.Regexp(t, "(?s)^5\njobs\n3 0 2 2 . #.*\n5\n5\na\nb\ne\n +3 {jobs}\n", string(out))
+			colours := regexp.MustCompile("\x1b[^m]*m")
+			session, err := os.ReadFile(filepath.Join(dir, "session"))
+			require.NoError(t, err)
+			assert.Regexp(t, `(?s)<(redis|command)> RPUSHX {jobs}:#\S+:0 c\n<reply> 3\n.*<(redis|command)> RPOP {jobs}:#\S+:0\n<reply> "c"\n.*`+
+				`<value> 1\n<value> {.*\["last"\]=0.*<reply> "3 0 1 2 . #.*\(integer\) 3\n.*rolled back`, colours.ReplaceAllString(string(session), ""))
+			assert.Regexp(t, "(?s)rolled back\\)\n\n2\n3\n3 0 1 2 . #\\S+\n1\n$", string(out))
+		})
+	}
+}
+
+// The operator of docs/operating.md can look at everything, and can change nothing.
+func TestPermissionsOfAnOperator(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/operating.md")
+	require.NoError(t, err)
+	rule := regexp.MustCompile(`(?m)^ {4}ACL SETUSER operator (.*)$`).FindSubmatch(page)
+	require.NotNil(t, rule)
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, kind)
+			setUser := []any{"acl", "setuser", "operator"}
+			for _, word := range strings.Fields(string(rule[1])) {
+				setUser = append(setUser, word)
+			}
+			require.NoError(t, server.Client(t).Do(t.Context(), setUser...).Err())
+			require.NoError(t, server.Client(t).RPush(t.Context(), "backlog", "a", "b").Err())
+			run := func(user, args string) result {
+				return <-start(t.Context(), nil, append(strings.Fields(args), "--redis", "redis://"+user+server.Addr())...)
+			}
+			for i := range 9 {
+				require.Zero(t, run("", fmt.Sprintf("rpush --capacity 2 list %d", i)).code)
+			}
+			require.Zero(t, run("", "expire list 1000").code)
+			for _, list := range []string{"list", "backlog"} {
+				for _, command := range []string{
+					"llen L", "lrange L 0 -1", "lrange L 1 1", "lindex L 0", "lpos L b COUNT 0", "info L", "check L", "type L", "exists L", "touch L",
+					"ttl L", "pexpiretime L", "object encoding L", "memory usage L", "script llen L",
+				} {
+					command = strings.ReplaceAll(command, "L", list)
+					assert.Equal(t, run("", command), run("operator:secret@", command), command)
+				}
+				for _, command := range []string{
+					"rpush L x", "lpop L", "lset L 0 x", "lrem L 0 1", "ltrim L 1 0", "linsert L before 1 x", "del L", "expire L 1", "persist L",
+					"rename L x", "copy L x", "lmove L L left right", "adopt L", "restore L",
+				} {
+					command = strings.ReplaceAll(command, "L", list)
+					state := func() [2]result { return [2]result{run("", "lrange "+list+" 0 -1"), run("", "pexpiretime "+list)} }
+					before := state()
+					run("operator:secret@", command)
+					assert.Equal(t, before, state(), command)
+				}
+				assert.Equal(t, exitFailure, run("operator:secret@", "rpush "+list+" x").code)
+			}
+			assert.Equal(t, "ok\n", run("", "check list").out)
+		})
+	}
+}

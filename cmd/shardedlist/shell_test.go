@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+// typed are lines that redis-cli and the shell read from standard input. L is a list, K is another key.
+const typed = `rpush L one "two words" 'it\'s' "\x00\xff\n\\\"" ""
+lrange L 0 -1
+
+   
+LLEN L
+2 llen L
+lpop L 0
+lpop nothing
+lrange nothing 0 -1
+lset L 0 "a""b
+lset L 0 "a"b
+lset L 0 'a\n'
+lset L 0 pre"in \t"
+lset L 9 x
+lindex L 0
+lpos L one
+type L
+rename L L
+object encoding nothing
+set K text
+get K
+type K
+llen K
+append K more
+incr K
+hset K a 1
+del K
+hset K a 1 b "2 3"
+hgetall K
+hget K c
+mget K nothing
+sadd K x
+del K
+multi
+set K 1
+get K
+exec
+select 1
+rpush M one
+llen M
+select 0
+llen M
+0 llen L
+nonsense "one two"
+lrange L 0
+lpush L
+echo "\x41\q\n"
+echo a\b
+echo 'a\n\'b'
+echo 'a' # 1
+echo "open
+command count extra
+eval "return {1, 'two', false, {3, {}}, redis.status_reply('fine')}" 0
+eval "return redis.error_reply('MY fault')" 0
+lpop L 99
+quit
+llen L
+`
+
+// The shell prints what redis-cli prints, byte for byte, for the same lines.
+func TestTheShellRepliesAsRedisCLI(t *testing.T) {
+	t.Parallel()
+	for _, flag := range []string{"--no-raw", "--raw", "--json"} {
+		t.Run(flag, func(t *testing.T) {
+			t.Parallel()
+			plain, sharded := redistest.Start(t, redistest.Redis), redistest.Start(t, redistest.Redis)
+			lines := typed
+			if flag == "--json" { // redis-cli prints bytes there that are no JSON
+				lines = strings.ReplaceAll(lines, `\xff`, "")
+			}
+			want := redisCLI(t, plain, lines, flag)
+			want = strings.ReplaceAll(want, "Invalid redis-cli repeat", "Invalid repeat")
+			got := <-start(t.Context(), strings.NewReader(lines), flag, "shell", "--redis", sharded.Addr())
+			assert.Equal(t, want, got.out)
+			assert.Equal(t, result{exitOK, got.out, ""}, got)
+		})
+	}
+}
+
+// The shell works where the other commands do, on lists of each layout.
+func TestTheShellOnEachServer(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster, redistest.Sentinel} {
+		for _, parts := range []int{0, 3} {
+			t.Run(string(kind), func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Shared(t, kind)
+				name := t.Name()
+				if parts > 0 {
+					list, err := shardedlist.New(server.Client(t), name, shardedlist.WithParts(parts), shardedlist.WithCapacity(1))
+					require.NoError(t, err)
+					_, err = list.RPush(t.Context(), "a")
+					require.NoError(t, err)
+				} else {
+					require.NoError(t, server.Client(t).RPush(t.Context(), name, "a").Err())
+				}
+				lines := strings.ReplaceAll("rpush L b c\nlrange L 0 -1\nlpop L 2\nset K x\nget K\ndel L K\nmonitor\n", "K", "{"+name+"}key")
+				lines = strings.ReplaceAll(lines, "L", name)
+				got := <-start(t.Context(), strings.NewReader(lines), "shell", "--redis", server.URL())
+				assert.Equal(t, result{exitOK, "3\na\nb\nc\na\nb\nOK\nx\n2\nERR MONITOR has no end: use redis-cli for it\n\n", ""}, got)
+			})
+		}
+	}
+}
+
+func TestATransactionOfTheShellRefusesLists(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	got := run(t, server, strings.NewReader("multi\nrpush l a\ndiscard\nrpush l a\n"), "shell")
+	assert.Equal(t, "OK\nERR a transaction of the shell has no commands on lists: use TxPipeline in Go\n\nOK\n1\n", got.out)
+	cluster := redistest.Shared(t, redistest.Cluster)
+	got = <-start(t.Context(), strings.NewReader("multi\n"), "shell", "--redis", cluster.URL())
+	assert.Equal(t, "ERR MULTI needs one connection, and this is a cluster\n\n", got.out)
+}
+
+// What the shell popped and cannot print is put back, as by other commands.
+func TestTheShellPutsBack(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"lpop l 2", "RPOP l", "blpop l 1", "lmpop 1 l right count 3"} {
+		server := miniredis.RunT(t)
+		run(t, server, nil, "rpush", "l", "a", "b", "c")
+		var stderr bytes.Buffer
+		code := execute(t.Context(), []string{"shell", "--redis", server.Addr()}, strings.NewReader(line+"\nlpop l\n"), &limited{err: syscall.ENOSPC}, &stderr)
+		assert.Equal(t, exitFailure, code)
+		assert.Contains(t, stderr.String(), "elements were put back")
+		assert.Equal(t, "a\nb\nc\n", run(t, server, nil, "lrange", "l", "0", "-1").out, line)
+	}
+}
+
+func TestHistoryKeepsNoPasswords(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "history")
+	require.NoError(t, os.WriteFile(file, []byte(strings.Repeat("old\n", maxHistory)+"older\n"), 0o644))
+	h := openHistory(file)
+	assert.Equal(t, maxHistory, h.Len())
+	secrets := []string{
+		"auth hunter2", "AUTH ann hunter2", "  2 auth hunter2", `auth "hunter2`, "acl setuser ann on >hunter2", "ACL GETUSER hunter2",
+		"config set requirepass hunter2", "CONFIG SET maxmemory 1 masterauth hunter2", "hello 3 AUTH ann hunter2",
+		"migrate h 1 k 0 1 AUTH hunter2", "migrate h 1 k 0 1 AUTH2 a hunter2",
+	}
+	for _, line := range append(secrets, "", "  ", "llen l", "llen l", "config set maxmemory 1", "acl whoami", "2 llen l") {
+		h.Add(line)
+	}
+	assert.Equal(t, maxHistory, h.Len())
+	assert.Equal(t, []string{"2 llen l", "acl whoami", "config set maxmemory 1", "llen l"}, []string{h.At(0), h.At(1), h.At(2), h.At(3)})
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.NotContains(t, string(text), "hunter2")
+	assert.True(t, strings.HasSuffix(string(text), "older\nllen l\nconfig set maxmemory 1\nacl whoami\n2 llen l\n"))
+	stat, err := os.Stat(file)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), stat.Mode())
+	openHistory("/dev/null").Add("x")
+	openHistory(filepath.Join(t.TempDir(), "no", "such")).Add("x")
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+// watch prints what is pushed, at either end, on each layout, and takes nothing.
+func TestWatchPrintsWhatIsPushed(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Cluster, redistest.Sentinel} {
+		for _, layout := range []string{"sharded", "backlog", "spread"} {
+			t.Run(string(kind)+"/"+layout, func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Shared(t, kind)
+				rdb := server.Client(t)
+				options := []shardedlist.Option{shardedlist.WithPlain(), shardedlist.WithCapacity(4)}
+				if layout == "spread" {
+					options = []shardedlist.Option{shardedlist.WithParts(3), shardedlist.WithCapacity(4)}
+				}
+				list, err := shardedlist.New(rdb, t.Name(), options...)
+				require.NoError(t, err)
+				if layout == "backlog" {
+					require.NoError(t, rdb.RPush(t.Context(), t.Name(), "a", "b", "c").Err())
+				} else {
+					_, err = list.RPush(t.Context(), "a", "b", "c")
+					require.NoError(t, err)
+				}
+				before, err := look(t.Context(), list)
+				require.NoError(t, err)
+				step := func(want ...string) {
+					t.Helper()
+					var pushed []string
+					pushed, before, err = newSince(t.Context(), list, before)
+					require.NoError(t, err)
+					assert.Equal(t, strings.Join(want, " "), strings.Join(pushed, " "))
+				}
+				push := func(push func(ctx context.Context, values ...any) (int64, error), from, to int) (want []string) {
+					for i := from; i < to; i++ {
+						want = append(want, fmt.Sprint(i))
+					}
+					_, err := push(t.Context(), want)
+					require.NoError(t, err)
+					return want
+				}
+				step()
+				step(push(list.RPush, 0, 1)...)
+				step(push(list.LPush, 1, 3)...)
+				step(append(push(list.RPush, 3, 5), push(list.LPush, 5, 7)...)...)
+				_, err = list.LPopCount(t.Context(), 3)
+				require.NoError(t, err)
+				step()
+				_, err = list.RPopCount(t.Context(), 1)
+				require.NoError(t, err)
+				step(push(list.RPush, 7, 9)...)
+				step(push(list.RPush, 1000, 1100)...) // more than a look
+				step(push(list.LPush, 2000, 2300)...)
+				_, err = list.LPopCount(t.Context(), 1000)
+				require.NoError(t, err)
+				step()
+				step(push(list.RPush, 3000, 3020)...)
+				_, err = list.LPopCount(t.Context(), 1000)
+				require.NoError(t, err)
+				step(push(list.RPush, 4000, 4002)...) // none of those before is left
+				length, err := list.LLen(t.Context())
+				require.NoError(t, err)
+				assert.EqualValues(t, 2, length)
+				_, err = list.Del(t.Context())
+				require.NoError(t, err)
+			})
+		}
+	}
+}
+
+func TestWatchUntilInterrupted(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis)
+	ctx, cancel := context.WithCancel(t.Context())
+	out, stdout := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- execute(ctx, []string{"watch", "l", "--interval", "0.01", "--json", "--redis", server.Addr()}, nil, stdout, io.Discard)
+	}()
+	list, err := shardedlist.New(server.Client(t), "l")
+	require.NoError(t, err)
+	eventually(t, func() bool {
+		clients, err := server.Client(t).ClientList(t.Context()).Result()
+		return err == nil && strings.Contains(clients, "cmd=evalsha")
+	})
+	_, err = list.RPush(t.Context(), "a", "\xff")
+	require.NoError(t, err)
+	shown := make([]byte, len("\"a\"\n{\"base64\":\"/w==\"}\n"))
+	_, err = io.ReadFull(out, shown)
+	require.NoError(t, err)
+	assert.Equal(t, "\"a\"\n{\"base64\":\"/w==\"}\n", string(shown))
+	cancel()
+	assert.Equal(t, exitInterrupted, <-ended)
+	got := <-start(t.Context(), nil, "watch", "l", "--interval", "0", "--redis", server.Addr())
+	assert.Equal(t, exitUsage, got.code)
+}

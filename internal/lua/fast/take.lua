@@ -1,0 +1,42 @@
+-- Leases jobs that wait, out of a shard that has more than are wanted. Where no limit is set, no lease has ended and no job is
+-- due, nobody else has to look. KEYS and ARGV are those of commands/queue_take.lua.
+--
+-- requires: fast/begin shared/envelope
+
+-- take_waiting leases them and returns the reply, or nil if this is not the common case.
+local function take_waiting()
+  local left, count = ARGV[4] == 'L', tonumber(ARGV[5])
+  local near = SHARDS .. (left and FIRST or LAST)
+  if count == 0 or count >= redis.call('LLEN', near) or JOIN <= 2 and WATCHES then
+    return nil
+  end
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local moment = string.format('%.0f', now)
+  local state = redis.pcall('HMGET', QUEUE, 'paused', 'guard')
+  local mine = state[2] and string.match(state[2], ' (.*)$') == ARGV[8]
+  if state.err or state[1] or mine or redis.pcall('ZCOUNT', TIMES, '-' .. moment, moment) ~= 0
+    or type(redis.pcall('HGET', JOBS, '')) == 'table' or type(redis.pcall('EXISTS', META, QUEUE, TIMES, JOBS)) ~= 'number'
+    or count * #redis.call('LINDEX', near, left and 0 or -1) > TAKE_BYTES then
+    return nil
+  end
+  local lease, envelopes, ids, fields, scores = string.sub(ARGV[13], 1, 6), {}, {}, {}, {}
+  local ends = string.format('-%.0f', now + ARGV[9])
+  for i, element in ipairs(redis.call(left and 'LPOP' or 'RPOP', near, count)) do
+    local id, envelope = waited(element, ARGV[13], i - 1)
+    ids[i], envelopes[i] = id, envelope
+    fields[2 * i - 1], fields[2 * i] = id, envelope
+    scores[2 * i - 1], scores[2 * i] = ends, id .. lease
+  end
+  redis.call('HSET', JOBS, unpack(fields))
+  redis.call('ZADD', TIMES, unpack(scores))
+  save_record('-1=' .. lease .. table.concat(ids))
+  return { -1, 0, lease, unpack(envelopes) }
+end
+
+if HAS_ELEMENTS and RECORD and ARGV[6] ~= 'woken' and ARGV[10] == '0' and ARGV[11] == '0' then
+  local reply = take_waiting()
+  if reply then
+    return reply
+  end
+end

@@ -1,0 +1,68 @@
+-- The keys of a queue, and the envelopes of its jobs; see shared/jobs.lua.
+--
+-- An envelope is '\255J', a byte of flags, the id in 16 bytes, the attempt in 2, what the flags say, and the payload: with 1
+-- the hash of the unique key in 40 bytes, with 2 the last error behind its length in 2. Any other element of the list is the
+-- payload of a job without an id.
+--
+-- requires: shared/keys
+
+local QUEUE = PREFIX .. 'queue'
+local TIMES = QUEUE .. ':times'
+local JOBS = QUEUE .. ':jobs'
+
+local TAKE_BYTES = 4194304 -- of the jobs that one script leases, about
+local NO_LEASE = string.rep('\0', 6) -- what a delayed job has behind its id
+
+-- two_bytes is a number in two bytes.
+local function two_bytes(number)
+  local high = math.floor(number / 256)
+  return string.char(high, number - high * 256)
+end
+
+local ENVELOPE = '^\255J[%z\1-\3]......[@-Op-\127].[\128-\191]' -- with a UUID of version 4 or 7
+
+-- read_envelope returns the id, the attempt, the unique key, the payload and the last error of an envelope, or nil if it is
+-- none. The key and the error are '' if there is none.
+local function read_envelope(envelope)
+  if #envelope < 21 or not string.find(envelope, ENVELOPE) then
+    return nil
+  end
+  local flags, attempt = string.byte(envelope, 3), string.byte(envelope, 20) * 256 + string.byte(envelope, 21)
+  local from, unique, failure_text = 22, '', ''
+  if flags % 2 == 1 then
+    unique, from = string.sub(envelope, from, from + 39), from + 40
+  end
+  if flags > 1 then
+    local high, low = string.byte(envelope, from, from + 1)
+    if not low then
+      return nil
+    end
+    local size = high * 256 + low
+    failure_text, from = string.sub(envelope, from + 2, from + 1 + size), from + 2 + size
+  end
+  if from > #envelope + 1 then
+    return nil
+  end
+  return string.sub(envelope, 4, 19), attempt, unique, string.sub(envelope, from), failure_text
+end
+
+-- envelope_of returns the envelope of a job.
+local function envelope_of(id, attempt, unique, payload, failure_text)
+  local flags = (unique ~= '' and 1 or 0) + (failure_text ~= '' and 2 or 0)
+  failure_text = failure_text ~= '' and two_bytes(#failure_text) .. failure_text or ''
+  return '\255J' .. string.char(flags) .. id .. two_bytes(attempt) .. unique .. failure_text .. payload
+end
+
+-- waited returns the id and the envelope under which a job is leased that has waited in the list. It is the nth that this take
+-- leases, from 0. A job that has failed was moved there from the dead, and begins anew. What is no envelope gets an id of the
+-- sixteen random bytes.
+local function waited(element, random, nth)
+  local id, attempt, unique, payload, failure_text = read_envelope(element)
+  if not id then
+    id = string.sub(random, 1, 14) .. two_bytes(nth)
+    return id, envelope_of(id, 1, '', element, '')
+  elseif failure_text ~= '' then
+    return id, envelope_of(id, 1, unique, payload, '')
+  end
+  return id, string.sub(element, 1, 19) .. two_bytes(math.min(attempt + 1, 65535)) .. string.sub(element, 22)
+end
