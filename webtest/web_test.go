@@ -254,7 +254,7 @@ func TestByKeyboard(t *testing.T) {
 	b.do(chromedp.KeyEvent("k"))
 	assert.Equal(t, "aa", eval[string](b, focused))
 
-	// As a keyboard does it: chromedp.KeyEvent would type the slash also if the page has prevented that.
+	// As a keyboard does: the browser itself makes a character of the key, unless the page has prevented it. KeyEvent makes one in any case.
 	_, err := chromedp.Call(b.ctx, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: "keyDown", Key: "/", Text: "/"})
 	require.NoError(t, err)
 	b.await("document.activeElement.id === 'match'")

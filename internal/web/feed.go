@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	surveyShare = 0.005 // of a core that finding all lists may cost the server
-	shownShare  = 0.003 // and looking again at those that viewers see
+	surveyShare = 0.003  // of a core that finding all lists may cost the server
+	shownShare  = 0.0015 // and looking again at those that viewers see
 
 	idleAfter    = 20 * time.Second // without a viewer, nothing begins
 	givenUpAfter = 2 * time.Minute  // and a survey is given up: Prometheus may come once a minute

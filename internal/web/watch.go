@@ -19,7 +19,7 @@ import (
 
 const (
 	lookEvery   = time.Second // those who look at a list share one look
-	looksAtOnce = 8           // lists that are looked at so often; if there are more, each is less often
+	looksAtOnce = 4           // lists that are looked at so often; if there are more, each is less often
 	forgetAfter = time.Minute // nobody has looked at a list
 	maxWatched  = 1000        // lists; more are refused
 	maxHistory  = 900         // points of a list

@@ -29,10 +29,11 @@ export function picture() {
 function describe(list) {
   if (!list.exists || list.length === 0) return 'The list is empty: there is no shard.';
   if (list.form === 'plain' || list.form === 'restored') return 'A plain list of Redis, in one key.';
-  if (list.shards === 1) return `One shard, ${integer(list.head)} of ${integer(list.capacity)} elements.`;
-  if (list.head < 0) return `${plural(list.shards, 'shard')} of up to ${integer(list.capacity)} elements.`;
+  const about = `${list.placed ? 'about' : 'up to'} ${integer(list.capacity)}`; // a push of several may overfill a shard of a list that is spread
+  if (list.shards === 1) return `One shard of ${about} elements, with ${integer(list.head)}.`;
+  if (list.head < 0) return `${plural(list.shards, 'shard')} of ${about} elements.`;
   const inner = list.shards > 2 ? `, ${list.placed ? 'between them' : 'full between them'} ${integer(list.shards - 2)}` : '';
-  return `${plural(list.shards, 'shard')} of up to ${integer(list.capacity)} elements: at the left end ${integer(list.head)}, at the right end ${integer(list.tail)}${inner}.`;
+  return `${plural(list.shards, 'shard')} of ${about} elements: at the left end ${integer(list.head)}, at the right end ${integer(list.tail)}${inner}.`;
 }
 
 // cells are the shards from left to right. Those in the middle of a long list are left out.
