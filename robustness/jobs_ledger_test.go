@@ -178,8 +178,13 @@ func TestTheKeysOfAQueueAreChecked(t *testing.T) {
 		}, "is dead after 0 attempts of 3"},
 		"no envelope": {func(_ *queue.Queue, name, id string) error { return rdb.HDel(ctx, name+jobs, id).Err() }, "1 jobs have a time, and 0 an envelope"},
 		"no time":     {func(_ *queue.Queue, name, id string) error { return rdb.Del(ctx, name+times).Err() }, "0 jobs have a time, and 1 an envelope"},
-		"another's time": {func(_ *queue.Queue, name, id string) error {
-			return rdb.ZAdd(ctx, name+times, redis.Z{Score: -9, Member: id + "\x00\x07"}).Err()
+		"leased, too": {func(_ *queue.Queue, name, id string) error {
+			return rdb.ZAdd(ctx, name+times, redis.Z{Score: -9, Member: id + "abcdef"}).Err()
+		}, "is leased, and delayed, too"},
+		"another's envelope": {func(_ *queue.Queue, name, id string) error {
+			envelope := []byte(rdb.HGet(ctx, name+jobs, id).Val())
+			envelope[3]++ // the first byte of the id
+			return rdb.HSet(ctx, name+jobs, id, envelope).Err()
 		}, "has the envelope of"},
 		"no job at all": {func(q *queue.Queue, _, _ string) error {
 			_, err := q.Dead().RPush(ctx, "something")
