@@ -75,9 +75,8 @@ func checkListen(listen, password string) error {
 
 // serveWeb serves the page until ctx ends.
 func (a *app) serveWeb(ctx context.Context, listen string, config web.Config) error {
-	source, address := a.chosenAddress()
 	var err error
-	if config.Client, config.Address, err = connect(ctx, source, address); err != nil {
+	if config.Client, config.Address, err = a.connect(ctx); err != nil {
 		return err
 	}
 	defer func() { _ = config.Client.Close() }()

@@ -71,7 +71,7 @@ func (s *Server) joinCheck(name string) *check {
 func (s *Server) runCheck(name string, c *check) error {
 	ctx, cancel := context.WithTimeout(s.ctx, checkLife)
 	defer cancel()
-	client := pacedClient(s.Client, checkShare)
+	client := pacedClient(s.Client, checkShare, 0)
 	defer func() { _ = client.Close() }()
 	list, err := open(client, name)
 	if err != nil {

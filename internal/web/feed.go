@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	surveyShare = 0.003  // of a core that finding all lists may cost the server
+	surveyShare = 0.004  // of a core that finding all lists may cost the server
 	shownShare  = 0.0015 // and looking again at those that viewers see
 
 	idleAfter    = 20 * time.Second // without a viewer, nothing begins
@@ -64,7 +64,7 @@ type point struct {
 // newFeed returns a feed of the lists of a server.
 func newFeed(client redis.UniversalClient) *feed {
 	return &feed{
-		slow: pacedClient(client, surveyShare), shown: pacedClient(client, shownShare),
+		slow: pacedClient(client, surveyShare, time.Second), shown: pacedClient(client, shownShare, 50*time.Millisecond),
 		lists: map[string]*listed{}, come: make(chan struct{}), orders: map[order]*ordered{},
 	}
 }

@@ -14,28 +14,27 @@ import (
 // What a command costs the server is not known. It is taken for what the reply took beyond the quickest round trip, and a little more. So
 // a server that is busy, or has large things to look at, is asked less often, and a long way to it does not count.
 type pacer struct {
-	share float64 // of a core, on average
+	share float64       // of a core, on average
+	save  time.Duration // work that may be done faster after a pause, so that the first viewer does not wait for long
 
 	mu       sync.Mutex
 	next     time.Time     // when the next command may go
 	quickest time.Duration // round trip
-	saved    time.Duration // work that may be done faster, because nothing was done before
+	saved    time.Duration // what is left of it
 	savedAt  time.Time
 }
 
 const (
-	// A survey that begins after a pause may be faster than on average, but not by so much that others notice.
-	fastShare = 0.1
-	maxSaved  = 500 * time.Millisecond
-
+	fastShare   = 0.05                  // of a core, after a pause: others do not notice
 	commandCost = 10 * time.Microsecond // at least
 	maxCost     = 5 * time.Millisecond  // of a step: what takes longer has waited for something else
 	shortest    = time.Millisecond      // pause that is worth a timer
 )
 
-// pacedClient returns a client of the same server that costs it so much of a core on average. The caller closes it.
-func pacedClient(client redis.UniversalClient, share float64) redis.UniversalClient {
-	p := &pacer{share: share, saved: maxSaved, savedAt: time.Now()}
+// pacedClient returns a client of the same server that costs it so much of a core on average, but for work that it may do faster after a
+// pause. The caller closes it.
+func pacedClient(client redis.UniversalClient, share float64, save time.Duration) redis.UniversalClient {
+	p := &pacer{share: share, save: save, saved: save, savedAt: time.Now()}
 	switch c := client.(type) {
 	case *redis.ClusterClient:
 		options := *c.Options()
@@ -92,7 +91,7 @@ func (p *pacer) charge(took time.Duration, commands int) {
 	p.quickest += p.quickest / 256 // ways become longer, too
 
 	now := time.Now()
-	p.saved = min(maxSaved, p.saved+time.Duration(float64(now.Sub(p.savedAt))*p.share/4))
+	p.saved = min(p.save, p.saved+time.Duration(float64(now.Sub(p.savedAt))*p.share/4))
 	p.savedAt = now
 	share := p.share * 3 / 4
 	if p.saved > cost {

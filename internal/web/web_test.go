@@ -441,6 +441,13 @@ func TestTheFirstScrapeFailsUntilAllListsAreKnown(t *testing.T) {
 	}, 10*time.Second, 50*time.Millisecond)
 }
 
+func TestBehindSentinel(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, redistest.Shared(t, redistest.Sentinel))
+	s.push("sentinel:l", 1, 2, 3)
+	assert.EqualValues(t, 3, s.awaitLists("?match=sentinel:*", 1).Rows[0].Length)
+}
+
 // sent returns how many commands and scripts the server has carried out.
 func sent(t *testing.T, client redis.UniversalClient) (scans, scripts int) {
 	t.Helper()
