@@ -134,7 +134,7 @@ func (a *app) changeOne(ctx context.Context, rdb redis.UniversalClient, name str
 	p := a.progress(c.what+" "+name, unknown, false)
 	before := int64(0)
 	err = c.run(list, ctx, func(moved, total int64) {
-		p.bar.ChangeMax64(max(total, 1))
+		p.outOf(total)
 		p.add(int(moved-before), 0)
 		before = moved
 	})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/shardedlist/shardedlist/internal/survey"
@@ -44,7 +45,13 @@ as KEYS takes it:
   ttl       time until it expires
   waits     yes if it is empty and a consumer waits, or has done so lately
   place     the node and slot of its keys; the number of parts of a list that is spread
-  name      quoted if it has characters that cannot be printed
+  name      quoted if it has characters that cannot be printed; behind it, on a terminal,
+            what else is to be known: the backlog that adopt has yet to move, newcomers at
+            the plain key, shards that are to be unlinked, the jobs of a queue, or why the
+            list cannot be read
+
+Redis does not tell who waits for a list, only that somebody has begun to. Each consumer
+looks again every two seconds, and the note behind the name says when the last one did.
 
 Lists are printed as they are found, while the command scans the keys, in small steps. With
 --sort, they are printed at the end. If the output is no terminal, columns are separated by
@@ -93,13 +100,22 @@ func soonest(r survey.Row) time.Duration {
 
 func (a *app) ls(ctx context.Context, rdb redis.UniversalClient, match string, l listing) error {
 	table := &listTable{w: bufio.NewWriter(a.stdout), format: a.format()}
-	bar := a.outputProgress("scanning keys", unknown)
+	bar := a.progress("scanning", unknown, false)
+	progressbar.OptionSetItsString("keys")(bar.bar)
 	defer bar.done()
+	drawn := false
+	show := func(row survey.Row) error {
+		if drawn {
+			_ = bar.bar.Clear() // it may be on the same terminal
+		}
+		drawn = false
+		return table.print(row)
+	}
 	var looked int64
 	options := survey.Options{Match: match, WithoutPlain: !l.withPlain, Progress: func(now, keys int64) {
-		bar.bar.ChangeMax64(max(keys, 1))
+		bar.outOf(keys)
 		bar.add(int(now-looked), 0)
-		looked = now
+		looked, drawn = now, true
 	}}
 	var rows []survey.Row
 	printed := 0
@@ -111,7 +127,7 @@ func (a *app) ls(ctx context.Context, rdb redis.UniversalClient, match string, l
 			rows = append(rows, row)
 			continue
 		}
-		if err := table.print(row); err != nil {
+		if err := show(row); err != nil {
 			return err
 		}
 		if printed++; printed == l.limit {
@@ -123,7 +139,7 @@ func (a *app) ls(ctx context.Context, rdb redis.UniversalClient, match string, l
 		rows = rows[:l.limit]
 	}
 	for _, row := range rows {
-		if err := table.print(row); err != nil {
+		if err := show(row); err != nil {
 			return err
 		}
 	}
@@ -176,9 +192,35 @@ func (t *listTable) print(r survey.Row) error {
 // tableFields are the columns of a row, for people.
 func tableFields(r survey.Row) []any {
 	return []any{
-		r.Form, thousands(r.Length), thousands(r.Shards), thousands(r.Capacity), humanBytes(r.Bytes), humanTTL(r.TTL), yesIf(r.Armed), place(r),
-		printable(r.Name),
+		r.Form, thousands(r.Length), thousands(r.Shards), thousands(r.Capacity), humanBytes(r.Bytes), humanTTL(r.TTL), yesIf(waiting(r)), place(r),
+		strings.TrimSpace(printable(r.Name) + "  " + notes(r)),
 	}
+}
+
+// notes is what is to be known of few lists.
+func notes(r survey.Row) string {
+	if r.Err != nil {
+		return "(" + printable(oneLine(r.Err.Error(), r.Err)) + ")"
+	}
+	var notes []string
+	add := func(when bool, format string, args ...any) {
+		if when {
+			notes = append(notes, fmt.Sprintf(format, args...))
+		}
+	}
+	add(r.Armed && r.LookedAgo >= 0, "a consumer looked %.0f s ago", r.LookedAgo.Seconds())
+	add(r.Backlog > 0, "backlog of %s", thousands(r.Backlog))
+	add(r.Newcomers > 0, "%s newcomers", thousands(r.Newcomers))
+	add(r.Unswept > 0, "%s shards to unlink", thousands(r.Unswept))
+	if q := r.Queue; q != nil {
+		add(true, "%s delayed, %s leased, %s dead", thousands(q.Delayed), thousands(q.Leased), thousands(q.Dead))
+		add(q.Paused, "paused")
+		add(!q.Oldest.IsZero(), "next job waits for %s", humanTTL(max(r.At.Sub(q.Oldest), time.Second)))
+	}
+	if len(notes) == 0 {
+		return ""
+	}
+	return "(" + strings.Join(notes, ", ") + ")"
 }
 
 // rawLine is a row for programs.
@@ -187,7 +229,7 @@ func rawLine(r survey.Row) string {
 	if r.TTL > 0 {
 		ttl = strconv.FormatFloat(r.TTL.Seconds(), 'f', 3, 64)
 	}
-	return fmt.Sprintf("%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", r.Form, r.Length, r.Shards, r.Capacity, r.Bytes, ttl, yesIf(r.Armed), place(r),
+	return fmt.Sprintf("%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", r.Form, r.Length, r.Shards, r.Capacity, r.Bytes, ttl, yesIf(waiting(r)), place(r),
 		printable(r.Name))
 }
 
@@ -195,11 +237,14 @@ func rawLine(r survey.Row) string {
 func listObject(r survey.Row) map[string]any {
 	object := map[string]any{
 		"name": printable(r.Name), "form": r.Form, "length": r.Length, "shards": r.Shards, "capacity": r.Capacity, "bytes": r.Bytes,
-		"ttl_seconds": nil, "waits": r.Armed, "slot": r.Slot, "parts": r.Parts, "node": r.Node, "backlog": r.Backlog, "newcomers": r.Newcomers,
+		"ttl_seconds": nil, "waits": waiting(r), "slot": r.Slot, "parts": r.Parts, "node": r.Node, "backlog": r.Backlog, "newcomers": r.Newcomers,
 		"unswept": r.Unswept,
 	}
 	if r.TTL > 0 {
 		object["ttl_seconds"] = r.TTL.Seconds()
+	}
+	if r.LookedAgo >= 0 {
+		object["looked_seconds_ago"] = r.LookedAgo.Seconds()
 	}
 	if r.Err != nil {
 		object["error"] = r.Err.Error()
@@ -207,6 +252,7 @@ func listObject(r survey.Row) map[string]any {
 	if q := r.Queue; q != nil {
 		object["queue"] = map[string]any{
 			"delayed": q.Delayed, "leased": q.Leased, "dead": q.Dead, "done": q.Done, "failed": q.Failed, "buried": q.Buried, "paused": q.Paused,
+			"waits": q.Waits, "oldest": timeText(q.Oldest),
 		}
 	}
 	return object
@@ -222,6 +268,9 @@ func place(r survey.Row) string {
 	}
 	return "-"
 }
+
+// waiting reports whether a consumer has begun to wait.
+func waiting(r survey.Row) bool { return r.Armed || r.Queue != nil && r.Queue.Waits }
 
 func yesIf(is bool) string {
 	if is {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -22,7 +23,7 @@ func TestLs(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Shared(t, kind)
-			ctx, rdb, tag := t.Context(), server.Client(t), "ls-"+string(kind)+":"
+			ctx, rdb, tag := t.Context(), server.Client(t), "ls-"+uuid.NewString()+":"
 			ls := func(args ...string) result {
 				return <-start(ctx, nil, append([]string{"--redis", server.URL(), "ls"}, args...)...)
 			}
@@ -116,7 +117,7 @@ func TestTopWithoutATerminal(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Shared(t, kind)
-			ctx, tag := t.Context(), "top-"+string(kind)+":"
+			ctx, tag := t.Context(), "top-"+uuid.NewString()+":"
 			list, err := shardedlist.New(server.Client(t), tag+"jobs", shardedlist.WithCapacity(5))
 			require.NoError(t, err)
 			_, err = list.RPush(ctx, make([]string, 100))

@@ -96,6 +96,13 @@ func (p *progress) add(elements, bytes int) {
 	}
 }
 
+// outOf sets the total, once the bar may show: it draws the bar.
+func (p *progress) outOf(total int64) {
+	if time.Since(p.started) > barDelay {
+		p.bar.ChangeMax64(max(total, 1))
+	}
+}
+
 // done clears the bar or ends the lines.
 func (p *progress) done() {
 	p.stopLines()

@@ -16,16 +16,11 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-
-	"github.com/shardedlist/shardedlist"
-	"github.com/shardedlist/shardedlist/internal/survey"
 )
 
 const (
-	topInterval    = 2 * time.Second
-	shortestPause  = 100 * time.Millisecond
-	insideElements = 10  // that are shown of each end of a list
-	insideBytes    = 200 // of each
+	topInterval   = 2 * time.Second
+	shortestPause = 100 * time.Millisecond
 )
 
 func (a *app) topCommand() *cobra.Command {
@@ -36,8 +31,12 @@ func (a *app) topCommand() *cobra.Command {
 		Long: `Show the lists whose names match a pattern, as ls does, every two seconds, and how many
 elements per second came in and went out meanwhile. These rates come from where the ends
 of a list are: what is pushed and popped at the same end between two looks is not seen. Of
-a short list only the length is known; there the rates have a ~. Those of a queue are the
-jobs that were pushed and that ended.
+a list of one shard only the length is known; there the rates have a ~. Those of a queue
+are the jobs that were pushed and that ended.
+
+The command only reads. It spends at most a tenth of the time on looks, and a twentieth on
+scans for new lists, which also measure memory: where a look or a scan takes long, the next
+one comes later.
 
 Keys:
   up, down, j, k          choose a list
@@ -89,37 +88,11 @@ type top struct {
 	rows    []topRow
 	order   string
 	reverse bool
-	chosen  string // the name of the list that is marked
-	inside  bool   // the screen shows the chosen list
-	away    error  // why the server could not be asked
-}
-
-// topRow is a list, and its elements per second since the look before.
-type topRow struct {
-	survey.Row
-	in, out float64
-	exact   bool
-}
-
-// look asks the servers. last is what the look before has found.
-func (t *top) look(ctx context.Context, last []topRow) (rows []topRow, err error) {
-	before := map[string]survey.Row{}
-	for _, row := range last {
-		before[row.Name] = row.Row
-	}
-	for row, err := range survey.Rows(ctx, t.rdb, survey.Options{Match: t.match}) {
-		if err != nil {
-			return nil, err
-		}
-		next := topRow{Row: row}
-		if was, found := before[row.Name]; found {
-			in, out, exact := survey.Flow(was, row)
-			seconds := max(row.At.Sub(was.At).Seconds(), 1e-3)
-			next.in, next.out, next.exact = float64(in)/seconds, float64(out)/seconds, exact
-		}
-		rows = append(rows, next)
-	}
-	return rows, nil
+	chosen  string   // the name of the list that is marked
+	inside  bool     // the screen shows the chosen list
+	ends    listEnds // of a list that was looked into
+	scanned string   // how far the first scan is
+	away    error    // why the server could not be asked
 }
 
 // sorted returns the rows in order.
@@ -145,12 +118,12 @@ func (t *top) sorted() []topRow {
 
 // report prints the lists at each look.
 func (t *top) report(ctx context.Context) error {
+	m := t.monitor()
 	for looks := 1; ; looks++ {
-		rows, err := t.look(ctx, t.rows)
-		if err != nil {
+		var err error
+		if t.rows, err = m.look(ctx, nil); err != nil {
 			return err
 		}
-		t.rows = rows
 		if err := t.print(t.app.stdout); err != nil {
 			return err
 		}
@@ -160,7 +133,7 @@ func (t *top) report(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(t.interval):
+		case <-time.After(m.pause()):
 		}
 	}
 }
@@ -211,8 +184,8 @@ func rate(perSecond float64, exact bool) string {
 }
 
 const (
-	newScreen = "\x1b[?1049h\x1b[?25l" // the terminal's other screen, without a cursor
-	oldScreen = "\x1b[?25h\x1b[?1049l"
+	newScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l" // the terminal's other screen, without a cursor, and long lines are cut
+	oldScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l"
 	clearAll  = "\x1b[H\x1b[J"
 	reverse   = "\x1b[7m"
 	noReverse = "\x1b[0m"
@@ -225,19 +198,29 @@ func (t *top) show(ctx context.Context, stdin *os.File) error {
 		return err
 	}
 	defer func() { // also in a panic
-		_ = term.Restore(int(stdin.Fd()), before)
 		_, _ = io.WriteString(t.app.stdout, oldScreen)
+		_ = term.Restore(int(stdin.Fd()), before)
 	}()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	_, _ = io.WriteString(t.app.stdout, newScreen)
-	typed, looks := listen(ctx, stdin).typed, make(chan looked, 1)
-	look := func(last []topRow) {
-		rows, err := t.look(ctx, last)
-		looks <- looked{rows, err}
+	return t.converse(ctx, listen(ctx, stdin).typed)
+}
+
+// converse draws the screen after each event. What asks the servers runs beside it, one look at a time, so that keys have their effect at
+// once.
+func (t *top) converse(ctx context.Context, typed <-chan []byte) error {
+	resizes, stop := resized()
+	defer stop()
+	m, b := t.monitor(), beside{ctx: ctx, events: make(chan func())}
+	looks := 0
+	var wake <-chan time.Time
+	look := func() {
+		b.do(func() func() { return t.lookOnce(ctx, m, &b, func() { looks++; wake = time.After(m.pause()) }) })
 	}
-	go look(nil)
-	for n := 0; ; {
+	look()
+	reading := false
+	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -245,26 +228,67 @@ func (t *top) show(ctx context.Context, stdin *os.File) error {
 			if !more || t.press(string(keys)) {
 				return nil
 			}
-		case got := <-looks:
-			if t.away = got.err; got.err == nil {
-				t.rows = got.rows
-			}
-			if n++; n == t.count {
+		case <-resizes:
+		case <-wake:
+			look()
+		case event := <-b.events:
+			event()
+			if looks > 0 && looks == t.count {
 				return nil
 			}
-			last := t.rows
-			time.AfterFunc(t.interval, func() { look(last) })
 		}
-		if err := t.draw(ctx); err != nil {
+		if row, ok := t.wanted(); ok && !reading {
+			reading = true
+			b.do(func() func() {
+				found := readEnds(ctx, t.rdb, row)
+				return func() { t.ends, reading = found, false }
+			})
+		}
+		if err := t.draw(); err != nil {
 			return err
 		}
 	}
 }
 
-// looked is the result of a look.
-type looked struct {
-	rows []topRow
-	err  error
+// beside runs functions beside the loop of events, and has the loop call what they return.
+type beside struct {
+	ctx    context.Context
+	events chan func()
+}
+
+func (b *beside) do(work func() (then func())) {
+	go func() {
+		defer func() {
+			if reason := recover(); reason != nil { // the loop panics with it, and so the terminal is restored
+				b.send(func() { panic(reason) })
+			}
+		}()
+		b.send(work())
+	}()
+}
+
+func (b *beside) send(event func()) {
+	select {
+	case b.events <- event:
+	case <-b.ctx.Done():
+	}
+}
+
+// lookOnce looks at the lists, and tells how far the first scan is. It returns what notes the result, and then calls done.
+func (t *top) lookOnce(ctx context.Context, m *monitor, b *beside, done func()) (then func()) {
+	var told time.Time
+	rows, err := m.look(ctx, func(looked, keys int64) {
+		if time.Since(told) > shortestPause {
+			told = time.Now()
+			b.send(func() { t.scanned = fmt.Sprintf("%s of %s keys", thousands(looked), thousands(keys)) })
+		}
+	})
+	return func() {
+		if t.away = err; err == nil {
+			t.rows = rows
+		}
+		done()
+	}
 }
 
 // press acts on keys, and reports whether to quit.
@@ -312,7 +336,17 @@ func (t *top) at(rows []topRow) int {
 	return max(0, slices.IndexFunc(rows, func(r topRow) bool { return r.Name == t.chosen }))
 }
 
-func (t *top) draw(ctx context.Context) error {
+// wanted returns the list that is shown, if its ends are not yet as the last look has found it.
+func (t *top) wanted() (row topRow, ok bool) {
+	rows := t.sorted()
+	if !t.inside || len(rows) == 0 {
+		return topRow{}, false
+	}
+	row = rows[t.at(rows)]
+	return row, t.ends.name != row.Name || t.ends.at.Before(row.At)
+}
+
+func (t *top) draw() error {
 	columns, lines := defaultWidth, 24
 	if file, ok := t.app.stdout.(*os.File); ok {
 		if width, height, err := term.GetSize(int(file.Fd())); err == nil && width > 0 && height > 0 {
@@ -325,8 +359,10 @@ func (t *top) draw(ctx context.Context) error {
 	switch {
 	case t.away != nil:
 		text = []string{"The server does not answer:", printable(t.away.Error())}
+	case t.rows == nil:
+		text = []string{strings.TrimSpace("scanning " + t.scanned)}
 	case t.inside && len(rows) > 0:
-		text = t.lookInside(ctx, rows[t.at(rows)])
+		text = t.insideOf(rows[t.at(rows)])
 	default:
 		text, marked = t.lists(rows, lines)
 	}
@@ -371,37 +407,33 @@ func (t *top) lists(rows []topRow, lines int) (text []string, marked int) {
 	return append(text, "enter: look inside   i o n l s m t: sort   r: reverse   q: quit"), marked
 }
 
-// lookInside returns the lines of one list: its numbers, and elements at both ends.
-func (t *top) lookInside(ctx context.Context, row topRow) (text []string) {
+// insideOf returns the lines of one list: its numbers, and elements at both ends.
+func (t *top) insideOf(row topRow) (text []string) {
 	text = []string{
 		fmt.Sprintf("%s   %s, %s elements in %s shards, %s", printable(row.Name), row.Form, thousands(row.Length), thousands(row.Shards), humanBytes(row.Bytes)),
-		fmt.Sprintf("%s/s in, %s/s out, TTL %s, %s", rate(row.in, row.exact), rate(row.out, row.exact), humanTTL(row.TTL), place(row.Row)), "",
+		fmt.Sprintf("%s/s in, %s/s out, TTL %s, %s", rate(row.in, row.exact), rate(row.out, row.exact), humanTTL(row.TTL), place(row.Row)),
+		notes(row.Row),
 	}
-	list, err := shardedlist.New(t.rdb, row.Name, watching(row.Name)...)
-	if err != nil {
-		return append(text, err.Error())
+	switch {
+	case t.ends.name != row.Name:
+		return append(text, "", "q: back")
+	case t.ends.err != nil:
+		return append(text, printable(t.ends.err.Error()), "", "q: back")
 	}
-	ctx, cancel := context.WithTimeout(ctx, t.interval)
-	defer cancel()
-	left, err := list.LRange(ctx, 0, insideElements-1)
-	first := max(row.Length-insideElements, int64(len(left)))
-	var right []string
-	if err == nil && first < row.Length {
-		right, err = list.LRange(ctx, first-row.Length, -1)
+	for i, element := range t.ends.left {
+		text = append(text, elementLine(int64(i), element))
 	}
-	if err != nil {
-		return append(text, printable(err.Error()))
-	}
-	for i, element := range left {
-		text = append(text, fmt.Sprintf("%12s  %s", thousands(int64(i)), quoted(element[:min(len(element), insideBytes)])))
-	}
-	if len(right) > 0 {
+	if len(t.ends.right) > 0 {
 		text = append(text, "")
 	}
-	for i, element := range right {
-		text = append(text, fmt.Sprintf("%12s  %s", thousands(first+int64(i)), quoted(element[:min(len(element), insideBytes)])))
+	for i, element := range t.ends.right {
+		text = append(text, elementLine(row.Length-int64(len(t.ends.right)-i), element))
 	}
 	return append(text, "", "q: back")
+}
+
+func elementLine(index int64, element string) string {
+	return fmt.Sprintf("%12s  %s", thousands(index), quoted(element[:min(len(element), insideWidth)]))
 }
 
 // cut returns as much of a line as fits.
