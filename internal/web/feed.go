@@ -46,7 +46,7 @@ type feed struct {
 // listed is a list that the survey has found.
 type listed struct {
 	row    survey.Row
-	before survey.Row // that of the last point
+	before survey.Row // that the next rate is told from
 	trend  []point
 	pass   time.Time // when the survey began that found it last
 	shown  time.Time // to a viewer
@@ -209,9 +209,8 @@ func (f *feed) note(row survey.Row) *listed {
 		return l
 	}
 	l.row = row
-	if row.At.Sub(l.before.At) >= pointEvery {
-		l.trend = append(l.trend[max(0, len(l.trend)-maxTrend+1):], pointOf(l.before, row))
-		l.before = row
+	if row.At.UnixMilli()-l.last().At >= pointEvery.Milliseconds() {
+		l.trend = append(l.trend[max(0, len(l.trend)-maxTrend+1):], pointOf(&l.before, row))
 	}
 	return l
 }
@@ -219,16 +218,20 @@ func (f *feed) note(row survey.Row) *listed {
 // longest is between two points that a rate is told from.
 const longest = 10 * time.Minute
 
-// pointOf returns the point of a look at a list, which comes after another one.
-func pointOf(before, after survey.Row) point {
-	p := point{At: after.At.UnixMilli(), Length: after.Length}
-	seconds := after.At.Sub(before.At).Seconds()
-	if before.Name == "" || seconds <= 0 || seconds > longest.Seconds() {
+// pointOf returns the point of a look at a list, and notes it as the one that the next rate is told from. While an end of a list that is
+// spread is about to move, what came in and went out cannot be told: the next look tells for both.
+func pointOf(before *survey.Row, row survey.Row) point {
+	p := point{At: row.At.UnixMilli(), Length: row.Length}
+	if row.Head < 0 {
 		return p
 	}
-	in, out, exact := survey.Flow(before, after)
-	inRate, outRate := float64(in)/seconds, float64(out)/seconds
-	p.In, p.Out, p.Exact = &inRate, &outRate, exact
+	seconds := row.At.Sub(before.At).Seconds()
+	if before.Name != "" && seconds > 0 && seconds < longest.Seconds() {
+		in, out, exact := survey.Flow(*before, row)
+		inRate, outRate := float64(in)/seconds, float64(out)/seconds
+		p.In, p.Out, p.Exact = &inRate, &outRate, exact
+	}
+	*before = row
 	return p
 }
 

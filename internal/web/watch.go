@@ -36,7 +36,7 @@ type watches struct {
 type watched struct {
 	mu      sync.Mutex // held while it is looked at
 	view    listView
-	row     survey.Row
+	before  survey.Row // that the next rate is told from
 	err     error
 	at      time.Time
 	history []point
@@ -136,8 +136,7 @@ func (l *watched) ask(ctx context.Context, s *Server, name string) {
 	if l.err != nil {
 		return
 	}
-	p := pointOf(l.row, row)
-	l.row = row
+	p := pointOf(&l.before, row)
 	l.view.In, l.view.Out, l.view.Exact = p.In, p.Out, p.Exact
 	l.history = append(l.history[max(0, len(l.history)-maxHistory+1):], p)
 }

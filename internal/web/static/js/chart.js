@@ -26,7 +26,7 @@ export function charts(signal) {
       ], data(2, 3), (n) => `${short(n)}/s`),
     ];
   };
-  const size = new ResizeObserver(() => plots.forEach((plot) => plot.setSize({ width: plot.root.parentNode.clientWidth, height: 180 })));
+  const size = new ResizeObserver(() => plots.forEach((plot) => plot.setSize({ width: plot.root.parentNode.clientWidth, height: 170 })));
   [length, rates].forEach((node) => size.observe(node));
   theme.addEventListener('change', draw, { signal });
   signal.addEventListener('abort', () => { size.disconnect(); plots.forEach((plot) => plot.destroy()); });
@@ -61,11 +61,11 @@ function plot(node, series, data, unit) {
   };
   return new uPlot({
     width: node.clientWidth || 300,
-    height: 180,
+    height: 170,
     cursor: { drag: { x: false, y: false } },
     legend: { live: true },
     scales: { y: { range: (_, low, high) => [0, Math.max(high ?? 0, 1) * 1.1] } },
-    axes: [{ ...axis, space: 80, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 56, values: (_, ticks) => ticks.map(unit) }],
+    axes: [{ ...axis, space: 80, size: 28, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 56, values: (_, ticks) => ticks.map(unit) }],
     series: [{ label: 'at', value: (_, at) => (at === null ? '' : clock(at)) }, ...series.map((s) => ({
       label: s.label, stroke: colour(s.colour), width: 1.5, points: { show: false }, spanGaps: true,
       fill: s.fill ? `${colour(s.colour)}22` : undefined, value: (_, n) => (n === null || n === undefined ? '–' : s.value(n)),

@@ -62,7 +62,7 @@ function facts_(list) {
     ['In', rate(list.in, list.exact)],
     ['Out', rate(list.out, list.exact)],
     ['Memory', bytes(list.bytes), list.bytes ? 'estimated' : ''],
-    sharded && ['Shards', integer(list.shards), list.capacity ? `of up to ${integer(list.capacity)}` : ''],
+    sharded && ['Shards', integer(list.shards), list.capacity ? `of ${list.parts ? 'about' : 'up to'} ${integer(list.capacity)}` : ''],
     list.parts ? ['Spread over', plural(list.parts, 'part')] : ['Cluster slot', String(list.slot), list.nodes.length > 1 && list.at >= 0 ? `on ${list.nodes[list.at]}` : ''],
     ['Expires', list.ttl_ms ? `in ${duration(list.ttl_ms)}` : 'never'],
     ['Who waits', list.armed || list.queue?.waits ? 'consumers' : 'nobody', waiters(list)],
