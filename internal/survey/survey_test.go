@@ -100,6 +100,10 @@ func TestEveryFormHasItsRow(t *testing.T) {
 			_, err = list.LPopCount(ctx, 25)
 			require.NoError(t, err)
 		}
+		deleted := w.list("spread once", 25, shardedlist.WithParts(3))
+		_, err = deleted.Del(ctx)
+		require.NoError(t, err)
+		require.NoError(t, rdb.RPush(ctx, deleted.Name(), values(25)...).Err())
 		for key, value := range map[string]any{"string": "x", "hash:meta": "x"} {
 			require.NoError(t, rdb.HSet(ctx, w.space+key, "layout", value).Err())
 		}
@@ -116,6 +120,7 @@ func TestEveryFormHasItsRow(t *testing.T) {
 			"spread expires": {Form: survey.Spread, Length: 25, Shards: 1, Capacity: 512, Parts: 2},
 			"plain expires":  {Form: survey.Plain, Length: 25, Shards: 1},
 			"foreign":        {Form: survey.Plain, Length: 25, Shards: 1},
+			"spread once":    {Form: survey.Plain, Length: 25, Shards: 1},
 		} {
 			row, found := rows[name]
 			if !assert.True(t, found, name) {
@@ -345,7 +350,7 @@ func TestFlow(t *testing.T) {
 	})
 }
 
-// Thousands of keys and lists take few round trips, and the progress ends at the number of keys.
+// Thousands of keys, lists and shards take few round trips, and the progress ends at the number of keys.
 func TestASurveyTakesFewRoundTrips(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis)
@@ -360,17 +365,18 @@ func TestASurveyTakesFewRoundTrips(t *testing.T) {
 	for i := range 400 {
 		w.list(strconv.Itoa(i), 3)
 	}
+	w.list("shards", 5000, shardedlist.WithCapacity(1))
 	trips := &counter{}
 	w.rdb.AddHook(trips)
 	var looked, keys int64
-	rows := w.survey(survey.Options{Progress: func(l, k int64) {
+	rows := w.survey(survey.Options{Match: "*", Progress: func(l, k int64) {
 		assert.GreaterOrEqual(t, l, looked)
 		looked, keys = l, k
 	}})
-	assert.Len(t, rows, 400)
+	assert.Len(t, rows, 401)
 	assert.GreaterOrEqual(t, keys, int64(20_800))
 	assert.InDelta(t, keys, looked, 0.2*float64(keys))
-	assert.Less(t, trips.trips.Load(), int64(25+400/20*2+5))
+	assert.Less(t, trips.trips.Load(), int64(30+400/20*2+5))
 }
 
 type counter struct{ trips atomic.Int64 }
