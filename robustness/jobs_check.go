@@ -6,6 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,9 +141,26 @@ func (sc *scenario) checkJobs(spec jobsSpec, accept func(found places, keys []jo
 		}
 	}
 	if problem != nil {
-		sc.violate("the keys of the queues: %.2000s", problem.Error())
+		sc.violate("the keys of the queues: %.2000s %s", problem.Error(), sc.keepLog())
 	}
 	return found
+}
+
+// keepLog copies the append-only file of a server that has one, which tells what each script has changed. It returns where it is.
+func (sc *scenario) keepLog() string {
+	if !slices.Contains(sc.fault.config, "appendonly yes") {
+		return ""
+	}
+	config, err := sc.rdb.ConfigGet(sc.ctx, "*").Result()
+	if err != nil {
+		return err.Error()
+	}
+	kept := fmt.Sprintf("%s/%s-%s-log-%d", sc.out, sc.fault.name, sc.kind, sc.lap)
+	err = errors.Join(os.RemoveAll(kept), os.CopyFS(kept, os.DirFS(filepath.Join(config["dir"], config["appenddirname"]))))
+	if err != nil {
+		return err.Error()
+	}
+	return kept
 }
 
 // keysPatience is how long what workers have left behind may take: requests that are late, and jobs that are given back.

@@ -208,6 +208,13 @@ func (l *jobLedger) Evidence() error {
 	return nil
 }
 
+// history returns what is known of all jobs, for those who look into what went wrong.
+func (l *jobLedger) history() []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return pretty(l.jobs)
+}
+
 // jobTally is what a ledger comes to.
 type jobTally struct {
 	Done     int64 // jobs

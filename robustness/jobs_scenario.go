@@ -154,6 +154,9 @@ func (l *jobLedger) doneIn() []int64 {
 // settleAccounts enters what a run has come to into the row. Jobs are where they were found last; if nobody has looked, none counts as lost.
 func (sc *scenario) settleAccounts(l *jobLedger, found places) {
 	t := l.tally(found)
+	if sc.ctx.Err() != nil && sc.quit.Err() == nil {
+		sc.write(fmt.Sprintf("all-jobs-%d.json", sc.lap), l.history())
+	}
 	t.Problems = slices.DeleteFunc(t.Problems, func(p jobProblem) bool { return found == nil && p.Kind == jobLost })
 	sc.row.Operations += l.pushes + int64(len(l.calls))
 	sc.row.Elements += t.Done
