@@ -18,8 +18,10 @@ const (
 	limitConsumers = 20 // each with a client of its own
 	limitWorkers   = 50 // of each
 	limitJobs      = 10 // of Concurrency
-	limitHandler   = 5 * time.Millisecond
 )
+
+// limitHandlers are how long the handlers of a queue with a Concurrency take.
+var limitHandlers = []time.Duration{5 * time.Millisecond, 50 * time.Millisecond}
 
 // jobsLimit are figures of a queue with a Rate.
 type jobsLimit struct {
@@ -32,12 +34,14 @@ type jobsLimit struct {
 
 // jobsConcurrency are figures of a queue with a Concurrency.
 type jobsConcurrency struct {
-	Consumers int     `json:"consumers"`
-	Workers   int     `json:"workers"` // of each
-	Ops       float64 `json:"jobs_per_second"`
-	Used      float64 `json:"used"` // jobs per second as a share of what the limit and the handler allow
-	Busy      float64 `json:"busy"` // handlers that run on average, as a share of the limit
-	Most      int64   `json:"most"` // handlers that ran at once
+	Consumers int           `json:"consumers"`
+	Workers   int           `json:"workers"` // of each
+	Handler   time.Duration `json:"handler_ns"`
+	Ops       float64       `json:"jobs_per_second"`
+	Used      float64       `json:"used"`   // jobs per second as a share of what the limit and the handler allow
+	Busy      float64       `json:"busy"`   // handlers that run on average, as a share of the limit
+	Leased    float64       `json:"leased"` // jobs that are leased on average, by the server's record, as a share of the limit
+	Most      int64         `json:"most"`   // handlers that ran at once
 }
 
 // consumersOf runs the handler in so many consumers of a queue, and waits until stop is called.
@@ -141,25 +145,30 @@ func (b *bench) underRate(ctx context.Context, rate int64, d time.Duration) (use
 
 // jobsUnderConcurrency measures how much of a Concurrency one consumer uses, and many together.
 func (b *bench) jobsUnderConcurrency(ctx context.Context) error {
-	for _, c := range []jobsConcurrency{{Consumers: 1, Workers: queueWorkers}, {Consumers: limitConsumers, Workers: limitWorkers}} {
-		var ops, busy []float64
+	var cases []jobsConcurrency
+	for _, handler := range limitHandlers {
+		cases = append(cases, jobsConcurrency{Consumers: 1, Workers: queueWorkers, Handler: handler},
+			jobsConcurrency{Consumers: limitConsumers, Workers: limitWorkers, Handler: handler})
+	}
+	for _, c := range cases {
+		var ops, busy, leased []float64
 		for range b.runs {
 			run, err := b.underConcurrency(ctx, c, pick(b, 300*time.Millisecond, 3*time.Second))
 			if err != nil {
 				return err
 			}
-			ops, busy, c.Most = append(ops, run.Ops), append(busy, run.Busy), max(c.Most, run.Most)
+			ops, busy, leased, c.Most = append(ops, run.Ops), append(busy, run.Busy), append(leased, run.Leased), max(c.Most, run.Most)
 			tick()
 		}
-		c.Ops, c.Busy = quantile(ops, 0.5), quantile(busy, 0.5)
-		c.Used = c.Ops * limitHandler.Seconds() / limitJobs
+		c.Ops, c.Busy, c.Leased = quantile(ops, 0.5), quantile(busy, 0.5), quantile(leased, 0.5)
+		c.Used = c.Ops * c.Handler.Seconds() / limitJobs
 		b.results.Jobs.Concurrency = append(b.results.Jobs.Concurrency, c)
 	}
 	return nil
 }
 
 func (b *bench) underConcurrency(ctx context.Context, c jobsConcurrency, d time.Duration) (jobsConcurrency, error) {
-	if err := b.fillQueue(ctx, "concurrency", int(2*(d+time.Second)/limitHandler*limitJobs)); err != nil {
+	if err := b.fillQueue(ctx, "concurrency", int(2*(d+time.Second)/c.Handler*limitJobs)); err != nil {
 		return c, err
 	}
 	var running, most, done, busy atomic.Int64
@@ -171,7 +180,7 @@ func (b *bench) underConcurrency(ctx context.Context, c jobsConcurrency, d time.
 				break
 			}
 		}
-		time.Sleep(limitHandler)
+		time.Sleep(c.Handler)
 		running.Add(-1)
 		done.Add(1)
 		busy.Add(int64(time.Since(begin)))
@@ -180,14 +189,32 @@ func (b *bench) underConcurrency(ctx context.Context, c jobsConcurrency, d time.
 	if err != nil {
 		return c, err
 	}
-	err = sleep(ctx, 200*time.Millisecond)
+	if err := sleep(ctx, 200*time.Millisecond); err != nil {
+		return c, err
+	}
 	start, doneBefore, busyBefore := time.Now(), done.Load(), busy.Load()
-	err = errors.Join(err, sleep(ctx, d))
+	c.Leased, err = b.leased(ctx, "concurrency", d)
 	elapsed, doneAfter, busyAfter := time.Since(start), done.Load(), busy.Load()
 	c.Ops = float64(doneAfter-doneBefore) / elapsed.Seconds()
 	c.Busy = float64(busyAfter-busyBefore) / float64(elapsed) / limitJobs
 	c.Most = most.Load()
 	return c, errors.Join(err, stop(), b.server.clear(ctx))
+}
+
+// leased asks the server every millisecond how many jobs of a queue are leased, and returns the mean as a share of the limit.
+func (b *bench) leased(ctx context.Context, name string, d time.Duration) (share float64, err error) {
+	rdb := b.server.client()
+	defer rdb.Close()
+	total, samples := int64(0), 0
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for start := time.Now(); err == nil && time.Since(start) < d; {
+		<-ticker.C
+		var now int64
+		now, err = rdb.ZCount(ctx, "{"+name+"}:queue:times", "-inf", "(0").Result()
+		total, samples = total+now, samples+1
+	}
+	return float64(total) / float64(samples) / limitJobs, err
 }
 
 func (r *report) jobsLimits(j *jobsResult) {
@@ -198,16 +225,16 @@ func (r *report) jobsLimits(j *jobsResult) {
 		bound := int(l.Rate + l.Burst)
 		r.target(fmt.Sprintf("Jobs that begin in any second, Rate(%d, time.Second)", l.Rate), fmt.Sprintf("≤ %s", count(bound)), count(l.Most), l.Most <= bound)
 	}
-	t = r.table(fmt.Sprintf("Concurrency(%d), a handler of %s", limitJobs, millis(limitHandler)),
-		"consumers", "workers of each", "jobs/s", "of the ideal", "handlers running, of the limit", "most at once")
+	t = r.table(fmt.Sprintf("Concurrency(%d)", limitJobs), "handler", "consumers", "workers of each", "jobs/s", "of the ideal", "handlers running, of the limit", "leased, of the limit", "most at once")
 	for _, c := range j.Concurrency {
-		t.row(c.Consumers, c.Workers, count(c.Ops), percent(c.Used), percent(c.Busy), c.Most)
-		r.target(fmt.Sprintf("Handlers at once of %s, Concurrency(%d)", consumersText(c.Consumers), limitJobs), fmt.Sprintf("≤ %d", limitJobs), fmt.Sprint(c.Most), c.Most <= limitJobs)
+		t.row(millis(c.Handler), c.Consumers, c.Workers, count(c.Ops), percent(c.Used), percent(c.Busy), percent(c.Leased), c.Most)
+		r.target(fmt.Sprintf("Handlers of %s at once in %s, Concurrency(%d)", millis(c.Handler), consumersText(c.Consumers), limitJobs), fmt.Sprintf("≤ %d", limitJobs), fmt.Sprint(c.Most), c.Most <= limitJobs)
+		r.target(fmt.Sprintf("Jobs leased to %s with handlers of %s, Concurrency(%d)", consumersText(c.Consumers), millis(c.Handler), limitJobs), "≥ 95 %", percent(c.Leased), c.Leased >= 0.95)
 	}
-	r.note("%s", wrap(fmt.Sprintf(`*Used* is what begins after the first second, which has the burst, as a share of the rate. The ideal of a Concurrency is %s jobs per second:
-it leaves no time for a job to be settled and the next one to be taken, and a handler sleeps for a little longer than %s.
+	r.note("%s", wrap(`*Used* is what begins after the first second, which has the burst, as a share of the rate. The ideal of a Concurrency
+leaves no time for a job to be settled and the next one to be taken, and a handler sleeps for a little longer than it says.
 Times are those of the handlers, by the clock of the client. The limit holds when the server leases the jobs: those whose handlers
-begin late are added to those of the next second.`, count(float64(limitJobs)/limitHandler.Seconds()), millis(limitHandler))))
+begin late are added to those of the next second.`))
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
