@@ -96,6 +96,21 @@ func TestFilesNameMetricsThatExist(t *testing.T) {
 	}
 }
 
+func TestThePageExplainsEveryAlert(t *testing.T) {
+	rules, err := os.ReadFile("alerts.yml")
+	require.NoError(t, err)
+	page, err := os.ReadFile("../docs/metrics.md")
+	require.NoError(t, err)
+	var there, explained []string
+	for _, found := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(rules), -1) {
+		there = append(there, found[1])
+	}
+	for _, found := range regexp.MustCompile("(?m)^\\| `(Sharded\\w+)` \\|").FindAllStringSubmatch(string(page), -1) {
+		explained = append(explained, found[1])
+	}
+	assert.Equal(t, there, explained)
+}
+
 func TestPanelsExplainThemselves(t *testing.T) {
 	for _, p := range dashboard(t) {
 		assert.NotEmpty(t, p.Title)
