@@ -1,7 +1,8 @@
-// Package shardedlistotel adds the names of sharded lists to the spans of redisotel.
+// Package shardedlistotel adds the names of sharded lists to the spans of redisotel, and metrics that have them.
 //
 //	_ = redisotel.InstrumentTracing(rdb)
 //	shardedlistotel.Instrument(rdb) // after it
+//	_ = shardedlistotel.InstrumentMetrics(rdb, nil)
 //
 // Without it, the spans of the library's commands have the operation in their names, such as "shardedlist.push", and the list only in the
 // key in db.statement. It is a module of its own, so that the library does not depend on OpenTelemetry.
@@ -26,14 +27,17 @@ const (
 // Instrument adds the attributes List and Operation to the spans of what rdb sends for sharded lists, alone or in a pipeline. A pipeline
 // has an attribute only if all of its commands that have a value have the same one. Call it once, after redisotel.InstrumentTracing, and
 // for a cluster before its first command.
-func Instrument(rdb redis.UniversalClient) {
+func Instrument(rdb redis.UniversalClient) { addHook(rdb, hook{}) }
+
+// addHook adds a hook where redisotel adds its own: to the nodes of a cluster or a ring.
+func addHook(rdb redis.UniversalClient, h redis.Hook) {
 	switch rdb := rdb.(type) {
-	case *redis.ClusterClient: // redisotel traces the nodes
-		rdb.OnNewNode(func(node *redis.Client) { node.AddHook(hook{}) })
+	case *redis.ClusterClient:
+		rdb.OnNewNode(func(node *redis.Client) { node.AddHook(h) })
 	case *redis.Ring:
-		rdb.OnNewNode(func(node *redis.Client) { node.AddHook(hook{}) })
+		rdb.OnNewNode(func(node *redis.Client) { node.AddHook(h) })
 	default:
-		rdb.AddHook(hook{})
+		rdb.AddHook(h)
 	}
 }
 
@@ -62,14 +66,24 @@ func describe(ctx context.Context, cmds ...redis.Cmder) {
 	if !span.IsRecording() {
 		return
 	}
+	list, operation := about(cmds)
+	if list != "" {
+		span.SetAttributes(List.String(list))
+	}
+	if operation != "" {
+		span.SetAttributes(Operation.String(operation))
+	}
+}
+
+// about returns the list and the operation that commands have in common. Either is empty if they differ, or have none.
+func about(cmds []redis.Cmder) (list, operation string) {
 	var lists, operations common
 	for _, cmd := range cmds {
 		list, operation := shardedlist.CommandInfo(cmd)
 		lists.add(list)
 		operations.add(operation)
 	}
-	lists.set(span, List)
-	operations.set(span, Operation)
+	return lists.get(), operations.get()
 }
 
 // common is the value that commands have in common.
@@ -88,8 +102,9 @@ func (c *common) add(value string) {
 	}
 }
 
-func (c *common) set(span trace.Span, key attribute.Key) {
-	if c.value != "" && !c.differ {
-		span.SetAttributes(key.String(c.value))
+func (c *common) get() string {
+	if c.differ {
+		return ""
 	}
+	return c.value
 }
