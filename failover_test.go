@@ -192,3 +192,43 @@ func (l *load) check(t *testing.T) {
 		assert.Zero(t, undone.Misplaced, "%s: out of order", what)
 	}
 }
+
+// A list expires at its time, and keeps its elements until then, also if a replica has taken over that was told of it.
+func TestExpiryOutlivesAFailover(t *testing.T) {
+	t.Parallel()
+	for _, kind := range replicated {
+		for layout, options := range map[string][]Option{"one slot": {WithCapacity(3)}, "spread": {WithCapacity(3), WithParts(4)}} {
+			t.Run(fmt.Sprintf("%s, %s", kind, layout), func(t *testing.T) {
+				t.Parallel()
+				ctx, server := t.Context(), redistest.Start(t, kind)
+				rdb := server.Client(t)
+				lasting, ending := newList(t, rdb, options...), newList(t, rdb, options...)
+				at := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+				for _, list := range []*ShardedList{lasting, ending} {
+					_, err := list.RPush(ctx, numbered(100)...)
+					require.NoError(t, err)
+					set, err := list.PExpireAt(ctx, at)
+					require.NoError(t, err)
+					require.True(t, set)
+				}
+				_, err := ending.PExpire(ctx, time.Second)
+				require.NoError(t, err)
+				server.Failover(t, lasting.keys().Slot())
+				expires, err := lasting.PExpireTime(ctx)
+				require.NoError(t, err)
+				assert.Equal(t, at.UnixMilli(), int64(expires/time.Millisecond))
+				assert.Len(t, content(t, lasting), 100)
+				require.NoError(t, lasting.Check(ctx))
+				removed, err := lasting.Persist(ctx)
+				require.NoError(t, err)
+				assert.True(t, removed)
+				expired(t, ending)
+				assert.Empty(t, content(t, ending))
+				_, err = ending.LPush(ctx, "new")
+				require.NoError(t, err)
+				assert.Equal(t, []string{"new"}, content(t, ending))
+				require.NoError(t, ending.Check(ctx))
+			})
+		}
+	}
+}
