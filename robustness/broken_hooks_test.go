@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -67,7 +65,7 @@ func with(before, behind func(rdb redis.UniversalClient, next redis.ProcessPipel
 func withScripts(texts ...string) func(redis.UniversalClient, func(string) bool, ...shardedlist.Option) {
 	return func(rdb redis.UniversalClient, match func(string) bool, options ...shardedlist.Option) {
 		rdb.AddHook(shardedlist.NewHook(rdb, match, options...))
-		rdb.AddHook(&rewriter{strings.NewReplacer(texts...), sync.Mutex{}, map[string]string{}, map[string]bool{}})
+		rdb.AddHook(newRewriter(texts...))
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 // jobLedger is what workers have reported of their jobs; see jobsSpec. It tells which promises were broken.
 type jobLedger struct {
 	lease      time.Duration
+	attempts   []int // of the jobs of each queue
 	waits      bool  // pushes wait for replicas: those that are told of them are never undone
-	queues     int   // how many there are
 	replicated int64 // what was told before that is on the replica of a master that crashed; 0: no crash
 
 	mu         sync.Mutex
@@ -68,10 +68,14 @@ type handlerCall struct {
 }
 
 func newJobLedger(spec jobsSpec, waits bool) *jobLedger {
-	return &jobLedger{
-		lease: spec.Lease, waits: waits, queues: len(spec.Queues), jobs: map[string]*jobRecord{}, calls: map[callID]*handlerCall{},
+	l := &jobLedger{
+		lease: spec.Lease, waits: waits, jobs: map[string]*jobRecord{}, calls: map[callID]*handlerCall{},
 		stalls: map[*process][]interval{}, runEnds: map[callID]int64{},
 	}
+	for _, q := range spec.Queues {
+		l.attempts = append(l.attempts, q.Attempts)
+	}
+	return l
 }
 
 // hear takes a line of a worker.
@@ -304,7 +308,7 @@ func (l *jobLedger) judgeTwice(job *jobRecord, t *jobTally, report func(kind, fo
 			done = append(done, c)
 		}
 	}
-	buried := job.mayHaveBeenBuried()
+	buried := l.mayHaveBeenBuried(job)
 	slices.SortFunc(done, func(a, b *handlerCall) int {
 		if buried { // then the attempts begin anew
 			return cmp.Compare(a.Begin, b.Begin)
@@ -326,9 +330,11 @@ func (l *jobLedger) judgeTwice(job *jobRecord, t *jobTally, report func(kind, fo
 	}
 }
 
-// mayHaveBeenBuried reports whether the job may have gone to the dead, and come back with its attempts at 0.
-func (j *jobRecord) mayHaveBeenBuried() bool {
-	return slices.ContainsFunc(j.Calls, func(c *handlerCall) bool { return c.Result == jobDead || c.Attempt >= fewAttempts })
+// mayHaveBeenBuried reports whether the job may have gone to the dead, and come back with its attempts at 0. An attempt is used up by a
+// lease that runs out, also if no handler was called: the process was killed before, or the server did not answer for so long.
+func (l *jobLedger) mayHaveBeenBuried(job *jobRecord) bool {
+	return job.Queue < len(l.attempts) && l.attempts[job.Queue] == fewAttempts ||
+		slices.ContainsFunc(job.Calls, func(c *handlerCall) bool { return c.Result == jobDead })
 }
 
 // leaseRanOut reports whether the lease of a handler that did its job may have ended before the server heard of it: its process was
@@ -410,7 +416,7 @@ func (l *jobLedger) judgeKeys(t *jobTally) {
 		slices.SortFunc(jobs, func(a, b *jobRecord) int { return cmp.Compare(a.Start, b.Start) })
 		for i, a := range jobs {
 			for _, b := range jobs[i+1:] {
-				if b.Start > a.End && b.End < a.held() {
+				if b.Start > a.End && b.End < l.held(a) {
 					t.Problems = append(t.Problems, jobProblem{jobUnique, fmt.Sprintf("%s, whose key %s had", b.Payload, a.Payload), b})
 				}
 			}
@@ -420,11 +426,11 @@ func (l *jobLedger) judgeKeys(t *jobTally) {
 
 // held returns until when the job had its unique key at least: until it was begun last, or first if it may have been buried. An attempt
 // whose lease had run out before it was begun does not tell.
-func (j *jobRecord) held() (until int64) {
+func (l *jobLedger) held(j *jobRecord) (until int64) {
 	last := slices.MaxFunc(j.Calls, func(a, b *handlerCall) int { return cmp.Compare(a.Attempt, b.Attempt) }).Attempt
 	until = never
 	for _, c := range j.Calls {
-		if c.Attempt == last || j.mayHaveBeenBuried() {
+		if c.Attempt == last || l.mayHaveBeenBuried(j) {
 			until = min(until, c.Begin)
 		}
 	}

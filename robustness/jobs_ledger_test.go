@@ -64,6 +64,8 @@ func TestTheLedgerOfJobsFindsWhatIsWrong(t *testing.T) {
 		"refused after a crash":     {"> 1 0 1 0 0 7 1000|b 1 1.0 1 1 A 1003|e 1 ok 1004|d 1 0 1 3000 B", "", 1000, "", 0},
 		"refused, and still there":  {"> 1 0 1 0 0 7 1000|b 1 1.0 1 1 A 1003|e 1 ok 1004|d 1 0 1 3000 B", "1.0", 1000, jobInvented, 0},
 		"done, buried, done":        {pushed + "|b 1 1.0 1 1 A 3|e 1 ok 4|c 1 lost 1003|b 2 1.0 2 1 A 1004|e 2 dead 1005|c 2 ended 1006|b 3 1.0 1 1 A 1100|e 3 ok 1101", "", 0, "", 1},
+		"its attempts used up":      {strings.Replace(pushed, " 0 0 - ", " 1 0 - ", 1) + "|b 1 1.0 2 1 A 3|e 1 ok 4|c 1 lost 1003|b 2 1.0 1 1 A 9000|e 2 ok 9001", "", 0, "", 1},
+		"its attempts go back":      {pushed + "|b 1 1.0 2 1 A 3|e 1 ok 4|c 1 lost 1003|b 2 1.0 1 1 A 9000|e 2 ok 9001", "", 0, jobTwice, 0},
 		"at once":                   {pushed + "|b 1 1.0 1 1 A 3|b 2 1.0 2 1 A 1100|e 2 ok 1400|c 1 lost 1401|e 1 error 1402", "", 0, jobAtOnce, 0},
 		"at once, without a lease":  {pushed + "|b 1 1.0 1 1 A 3|c 1 lost 1003|b 2 1.0 2 1 A 1100|e 2 ok 1400|e 1 error 1402", "", 0, "", 0},
 		"at once, but stalled":      {pushed + "|b 1 1.0 1 1 A 3|h 500 1400|c 1 lost 1401|e 1 error 1402/b 1 1.0 2 1 A 1100|e 1 ok 1390", "", 0, "", 0},
@@ -73,7 +75,7 @@ func TestTheLedgerOfJobsFindsWhatIsWrong(t *testing.T) {
 		"its push may yet be on it": {"> 1 0 1 0 0 7 1|+ 1 0 1 9 A|> 2 0 1 0 0 7 3|+ 2 0 1 4 B|b 2 2.0 1 1 B 5|e 2 ok 6|b 1 1.0 1 1 A 10|e 1 ok 11", "", 0, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newJobLedger(jobsSpec{Lease: time.Second, Queues: make([]jobQueueSpec, 2)}, false)
+			l := newJobLedger(jobsSpec{Lease: time.Second, Queues: []jobQueueSpec{{Attempts: manyAttempts}, {Attempts: fewAttempts}}}, false)
 			tell(l, test.lines)
 			l.replicated = test.since * int64(time.Millisecond)
 			there := places{}

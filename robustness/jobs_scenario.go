@@ -142,7 +142,7 @@ func (l *jobLedger) over(found places, keys []jobKeys) error {
 func (l *jobLedger) doneIn() []int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	done := make([]int64, l.queues)
+	done := make([]int64, len(l.attempts))
 	for _, job := range l.jobs {
 		if job.isDone() {
 			done[job.Queue]++
@@ -351,15 +351,17 @@ func (sc *scenario) sample(spec jobsSpec) (end func() leases) {
 	}
 }
 
-// judgeLimits checks that the limits were reached, so that they could have been exceeded, and that no more jobs were begun than the rate
-// allows since the run has begun.
+// judgeLimits notes whether the concurrency was reached, so that it could have been exceeded, and checks that no more jobs were begun than
+// the rate allows since the run has begun.
 func (sc *scenario) judgeLimits(l *jobLedger, spec jobsSpec, seen leases, began int64) {
 	if sc.ctx.Err() != nil || sc.quit.Err() != nil {
 		return
 	}
 	for at, q := range spec.Queues {
 		if q.Concurrency > 0 && seen.peak[at] < q.Concurrency {
-			sc.violate("of %d samples none found the limit of %s reached, but %d jobs at most", seen.samples, q.Name, seen.peak[at])
+			sc.unreached = fmt.Sprintf("of %d samples none found the limit of %s reached, but %d jobs at most", seen.samples, q.Name, seen.peak[at])
+		} else if q.Concurrency > 0 {
+			sc.reached = true
 		}
 		if q.Rate > 0 {
 			sc.judgeRate(l, at, q, began)

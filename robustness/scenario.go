@@ -54,8 +54,10 @@ type scenario struct {
 	gone      func(p *process)
 	restarted func(i int, p *process)
 	dead      map[*process]bool
-	numbers   int // of producers and consumers, all below it
-	lap       int // the run of jobs
+	numbers   int    // of producers and consumers, all below it
+	lap       int    // the run of jobs
+	unreached string // tells of a run of jobs that has not reached a limit
+	reached   bool   // another has
 	row       row
 	inPlay    map[string]int // the spread lists in use: how many parts they have
 	calls     int            // of rounds
@@ -136,8 +138,8 @@ func (sc *scenario) run(ctx context.Context) (r row, err error) {
 	return sc.row, nil
 }
 
-// showEvidence adds the strikes of the proxies to the row. A scenario has shown nothing if its faults have not struck, or if most calls of
-// its rounds had no result; for queues see ledger.Evidence. One that was interrupted may not have come so far.
+// showEvidence adds the strikes of the proxies to the row. A scenario has shown nothing if its faults have not struck, if most calls of its
+// rounds had no result, or if jobs never were as many at once as a limit allows, so that none could exceed it; for queues see ledger.Evidence. One that was interrupted may not have come so far.
 func (sc *scenario) showEvidence() {
 	var strikes int64
 	for _, proxy := range sc.proxies {
@@ -151,6 +153,8 @@ func (sc *scenario) showEvidence() {
 		sc.violate("no fault has struck")
 	case 2*sc.answered < sc.calls:
 		sc.violate("of %d calls in rounds, only %d had a result", sc.calls, sc.answered)
+	case sc.unreached != "" && !sc.reached:
+		sc.violate("%s", sc.unreached)
 	}
 }
 
