@@ -127,9 +127,10 @@ func TestACallCountsOnceOverABrokenNetwork(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster} {
 		for fault, rates := range map[string]redistest.Faults{
-			"replies":       {CutReply: 0.1},
-			"requests":      {CutRequest: 0.1},
-			"late requests": {LateRequest: 0.002, Delay: 1500 * time.Millisecond},
+			"replies":             {CutReply: 0.1},
+			"half of the replies": {CutReply: 0.5},
+			"requests":            {CutRequest: 0.1},
+			"late requests":       {LateRequest: 0.002, Delay: 1500 * time.Millisecond},
 		} {
 			t.Run(string(kind)+", "+fault, func(t *testing.T) {
 				t.Parallel()

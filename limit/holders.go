@@ -165,29 +165,22 @@ func (h *holders) try(ctx context.Context) (*permit, error) {
 		h.releaseLater(id)
 	}
 	return promptly(ctx, func(ctx context.Context) (*permit, error) {
-		until, lost := script.Deadline(ctx), 0
-		for attempt := 0; ; attempt++ {
-			got, err := h.acquire(ctx, waitsNot, id)
-			switch {
-			case err == nil && len(got.given) == 0:
-				if lost > 0 {
-					h.releaseLater(id)
-				}
-				return nil, ErrNotAcquired
-			case err == nil:
-				got.copies = lost > 0
-				return newPermit(h, id, got), nil
-			case !script.IsReply(err):
-				lost++
-			}
-			final := script.IsReply(err) && !script.IsTransient(err) || lost > maxReconnects
-			if final || time.Until(until) < script.Backoff(attempt) || script.Sleep(ctx, script.Backoff(attempt)) != nil {
-				if lost > 0 {
-					h.releaseLater(id)
-				}
-				return nil, err
-			}
+		var got acquired
+		repeated, err := untilAnswered(ctx, func() (err error) {
+			got, err = h.acquire(ctx, waitsNot, id)
+			return err
+		})
+		if err == nil && len(got.given) > 0 {
+			got.copies = repeated
+			return newPermit(h, id, got), nil
 		}
+		if repeated {
+			h.releaseLater(id)
+		}
+		if err == nil {
+			err = ErrNotAcquired
+		}
+		return nil, err
 	}, giveUp)
 }
 

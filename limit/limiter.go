@@ -184,31 +184,38 @@ func promptly[T any](ctx context.Context, do func(ctx context.Context) (T, error
 	return none, ctx.Err()
 }
 
-// maxReconnects is how often a call is repeated after its connection has failed.
+// maxReconnects is how often a call is repeated that was not sent, since there was no connection.
 const maxReconnects = 3
 
 // repeat sends a call that may run twice until it is answered. It reports whether a copy, whose reply was lost, may have been
 // applied before.
 func (l *limiter) repeat(ctx context.Context, call script.Call) (reply any, repeated bool, err error) {
 	call.List = l.list
-	until := script.Deadline(ctx)
-	lost := 0
-	for attempt := 0; ; attempt++ {
+	repeated, err = untilAnswered(ctx, func() (err error) {
 		reply, err = l.runner.Once(ctx, call)
+		return err
+	})
+	return reply, repeated, err
+}
+
+// untilAnswered is repeat for whatever send sends.
+func untilAnswered(ctx context.Context, send func() error) (repeated bool, err error) {
+	until, unsent := script.Deadline(ctx), 0
+	for attempt := 0; ; attempt++ {
+		err = send()
 		switch {
-		case err == nil:
-			return reply, repeated, nil
+		case err == nil || script.IsReply(err) && !script.IsTransient(err):
+			return repeated, err
 		case errors.Is(err, redis.ErrClosed) || ctx.Err() != nil:
-			return nil, true, err
-		case script.IsReply(err) && !script.IsTransient(err):
-			return nil, repeated, err
-		case !script.IsReply(err):
+			return true, err
+		case script.MayHaveActed(err):
 			repeated = true
-			lost++
+		case !script.IsReply(err):
+			unsent++
 		}
 		pause := script.PauseAfter(err, attempt)
-		if lost > maxReconnects || time.Until(until) < pause || script.Sleep(ctx, pause) != nil {
-			return nil, repeated, err
+		if unsent > maxReconnects || time.Until(until) < pause || script.Sleep(ctx, pause) != nil {
+			return repeated, err
 		}
 	}
 }

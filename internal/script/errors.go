@@ -120,3 +120,12 @@ func IsLost(err error) bool {
 	var connection net.Error
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &connection)
 }
+
+// MayHaveActed reports whether the server may have applied an operation that failed with err.
+func MayHaveActed(err error) bool {
+	if IsReply(err) || errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
+		return false
+	}
+	var connection *net.OpError
+	return !errors.As(err, &connection) || connection.Op != "dial"
+}

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist/internal/rediserr"
 	"github.com/shardedlist/shardedlist/internal/script"
@@ -70,15 +67,6 @@ func IsRecorded(err error) bool {
 // RecordMoves reports whether an operation was refused because its dedup record may be on another node.
 func RecordMoves(err error) bool {
 	return script.IsReply(err) && strings.Contains(err.Error(), "the dedup record is moving")
-}
-
-// mayHaveActed reports whether the server may have applied an operation that failed with err.
-func mayHaveActed(err error) bool {
-	if script.IsReply(err) || errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
-		return false
-	}
-	var connection *net.OpError
-	return !errors.As(err, &connection) || connection.Op != "dial"
 }
 
 // largeResult is the size in bytes above which the server is asked to drop a stored result once the session is idle.

@@ -274,7 +274,7 @@ func (s *Session) learn(reply any, err error) Outcome {
 		return Outcome{Status: Done, Reply: reply, Err: err}
 	case IsRecorded(err):
 		s.unknown = false
-	case s.id != "" && !s.unsent(err) && mayHaveActed(err):
+	case s.id != "" && !s.unsent(err) && script.MayHaveActed(err):
 		s.unknown = true
 	}
 	return s.failed(err)

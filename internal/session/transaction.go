@@ -45,7 +45,7 @@ func (t Transaction) End(ctx context.Context, until time.Time, got []Result, exe
 		}
 		return results, executed
 	}
-	mayCome := t.Others && slices.ContainsFunc(got, func(r Result) bool { return r.Err != nil && mayHaveActed(r.Err) })
+	mayCome := t.Others && slices.ContainsFunc(got, func(r Result) bool { return r.Err != nil && script.MayHaveActed(r.Err) })
 	applied, err := t.resolve(ctx, until, !mayCome)
 	carriedOut = slices.Contains(applied, true)
 	if err != nil || mayCome && !carriedOut {
