@@ -37,7 +37,8 @@ list that is spread over slots, the first is printed. With --json, the command, 
 the keys, the arguments and the script are the fields of an object.
 
 With --ldb, empty arguments follow those of the script, and its first line removes them: the
-debugger of Redis 7 and Valkey loses the source of a long script that has few arguments.`,
+debugger of Redis 7 and Valkey loses the source of a long script that has few arguments. Do
+not debug on a Valkey 9 that others use: a session disturbs their scripts.`,
 		Example: `  shardedlist script rpush jobs a b --ldb > push.lua && head -n 4 push.lua
   shardedlist script lpop jobs`,
 		Args: takes(1, anyNumber),
