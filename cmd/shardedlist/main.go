@@ -100,9 +100,12 @@ Exit codes:
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		PersistentPreRunE: func(_ *cobra.Command, args []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
 			a.started = true
 			showMinus(args)
+			if a.json && cmd.HasParent() && cmd.Parent().Name() == "completion" {
+				return usagef("--json: a script for a shell is no JSON")
+			}
 			return a.checkFormat()
 		},
 	}
