@@ -365,6 +365,21 @@ unlink n
 del l m
 demo --lines 10`
 
+// The examples in the help of Redis's commands are right.
+func TestExamplesOfRedisCommandsRun(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis)
+	for _, c := range redisCommands {
+		require.NoError(t, server.Client(t).FlushAll(t.Context()).Err())
+		for _, list := range []string{"jobs", "logs", "urgent"} {
+			require.NoError(t, server.Client(t).RPush(t.Context(), list, "one", "two", "three").Err())
+		}
+		got := <-start(t.Context(), nil, append(strings.Fields(c.example), "--redis", server.Addr())...)
+		assert.Equal(t, result{exitOK, got.out, ""}, got, c.example)
+		assert.NotEmpty(t, got.out, c.example)
+	}
+}
+
 // result is what a run of the program came to.
 type result struct {
 	code     int
