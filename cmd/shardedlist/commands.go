@@ -39,8 +39,8 @@ var redisCommands = []redisCommand{
 
 	{"lmove FROM TO LEFT|RIGHT LEFT|RIGHT", "Move an element from one end of a list to another list", "lmove jobs done LEFT RIGHT", 4, 4, first(2)},
 	{"blmove FROM TO LEFT|RIGHT LEFT|RIGHT TIMEOUT", "Wait for an element and move it; a TIMEOUT of 0 is forever", "blmove jobs done LEFT RIGHT 5", 5, 5, first(2)},
-	{"lmovem FROM TO LEFT|RIGHT LEFT|RIGHT [COUNT|EXACTLY N]", "Move several elements", "lmovem jobs done LEFT RIGHT COUNT 10", 4, 6, first(2)},
-	{"blmovem FROM TO LEFT|RIGHT LEFT|RIGHT TIMEOUT [COUNT|EXACTLY N]", "Wait for elements and move several", "blmovem jobs done LEFT RIGHT 5 COUNT 10", 5, 7, first(2)},
+	{"lmovem FROM TO LEFT|RIGHT LEFT|RIGHT [COUNT|EXACTLY N BULK|OBO]", "Move several elements, as a row or one by one", "lmovem jobs done LEFT RIGHT COUNT 10 BULK", 4, 7, first(2)},
+	{"blmovem FROM TO LEFT|RIGHT LEFT|RIGHT TIMEOUT [COUNT|EXACTLY N BULK|OBO]", "Wait for elements and move several", "blmovem jobs done LEFT RIGHT 5 COUNT 10 BULK", 5, 8, first(2)},
 	{"rpoplpush FROM TO", "Move an element from the right end of a list to the left of another", "rpoplpush jobs done", 2, 2, first(2)},
 	{"brpoplpush FROM TO TIMEOUT", "Wait for an element, and move it as rpoplpush does", "brpoplpush jobs done 5", 3, 3, first(2)},
 	{"lmpop NUMBER LIST... LEFT|RIGHT [COUNT N]", "Pop from the first of NUMBER lists that has elements", "lmpop 2 urgent jobs LEFT COUNT 10", 3, anyNumber, numbered(0)},

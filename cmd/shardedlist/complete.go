@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
-	"github.com/shardedlist/shardedlist/internal/oneslot"
+	"github.com/shardedlist/shardedlist/internal/survey"
 )
 
 // Completion looks at the keys of a server for this long at most, and offers this many names at most.
@@ -18,36 +18,39 @@ const (
 	completionNames = 100
 )
 
-// listNames returns names of lists that begin with a prefix: those that a scan of bounded time finds.
+// listNames returns names of lists that begin with a prefix.
 func listNames(ctx context.Context, rdb redis.UniversalClient, prefix string) []string {
-	return scanNames(ctx, rdb, "*:meta", "hash", prefix, oneslot.NameOf)
+	return namesOfRows(ctx, rdb, prefix, survey.Options{WithoutPlain: true}, func(survey.Row) bool { return true })
 }
 
-// plainNames is listNames for plain lists.
+// plainNames is listNames for the keys of lists that adopt can take in.
 func plainNames(ctx context.Context, rdb redis.UniversalClient, prefix string) []string {
-	return scanNames(ctx, rdb, "*", "list", prefix, func(key string) (name string, ok bool) {
-		meta, _ := oneslot.Owner(key)
-		return key, meta == ""
+	return namesOfRows(ctx, rdb, prefix, survey.Options{}, func(r survey.Row) bool {
+		return r.Form == survey.Plain || r.Form == survey.Restored || r.Newcomers > 0
 	})
 }
 
-func scanNames(ctx context.Context, rdb redis.UniversalClient, pattern, kind, prefix string, nameOf func(key string) (name string, ok bool)) []string {
+// queueNames is listNames for queues.
+func queueNames(ctx context.Context, rdb redis.UniversalClient, prefix string) []string {
+	return namesOfRows(ctx, rdb, prefix, survey.Options{WithoutPlain: true}, func(r survey.Row) bool { return r.Queue != nil })
+}
+
+// namesOfRows returns the names of wanted lists that a survey of bounded time finds.
+func namesOfRows(ctx context.Context, rdb redis.UniversalClient, prefix string, o survey.Options, wanted func(survey.Row) bool) (names []string) {
 	ctx, cancel := context.WithTimeout(ctx, completionTime)
 	defer cancel()
-	names, _ := namesOf([]string{"*"}, func(_ string, add func(name string)) error {
-		return onMasters(ctx, rdb, func(ctx context.Context, node redis.Cmdable) error {
-			found := 0
-			keys := node.ScanType(ctx, 0, pattern, scanCount, kind).Iterator()
-			for found < completionNames && keys.Next(ctx) {
-				if name, ok := nameOf(keys.Val()); ok && strings.HasPrefix(name, prefix) {
-					add(name)
-					found++
-				}
-			}
-			return keys.Err()
-		})
-	})
-	return names[:min(len(names), completionNames)]
+	o.Match = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(prefix) + "*"
+	o.WithoutBytes = true
+	for row, err := range survey.Rows(ctx, rdb, o) {
+		if err != nil || len(names) == completionNames {
+			break
+		}
+		if wanted(row) {
+			names = append(names, row.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // completesLists has the shell that runs the program complete names of lists, where the arguments name lists.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardedlist/shardedlist"
 	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/queue"
 )
 
 func TestCompletionOfListNames(t *testing.T) {
@@ -28,22 +29,44 @@ func TestCompletionOfListNames(t *testing.T) {
 				require.NoError(t, err)
 			}
 			require.NoError(t, server.Client(t).RPush(t.Context(), tag+"-plain", "a").Err())
+			for i, options := range [][]queue.PushOption{nil, {queue.In(time.Hour)}} {
+				q, err := queue.New(server.Client(t), fmt.Sprintf("queue-%s*%d", tag, i))
+				require.NoError(t, err)
+				_, err = q.Push(t.Context(), "a", options...)
+				require.NoError(t, err)
+			}
+			list, err := shardedlist.New(server.Client(t), "queue-"+tag+"-no-queue")
+			require.NoError(t, err)
+			_, err = list.RPush(t.Context(), "a")
+			require.NoError(t, err)
+			queues := "queue-" + tag + "*0\nqueue-" + tag + "*1\n"
 			names := tag + ":0\n" + tag + ":1\n" + tag + ":2\n"
 			for args, want := range map[string]string{
-				"llen " + tag:              names,
-				"LRANGE " + tag + ":1":     tag + ":1\n",
-				"lpop -0 " + tag:           names,
-				"lpop x " + tag:            "", // a count
-				"lset l 0 " + tag:          "",
-				"del x y " + tag:           names,
-				"rename x " + tag:          names,
-				"blmpop 1 2 x " + tag:      names,
-				"blmpop 1 2 x y " + tag:    "",
-				"object encoding " + tag:   names,
-				"info " + tag:              names,
-				"restore " + tag:           names,
-				"adopt " + tag:             tag + "-plain\n",
-				"llen " + tag + "-no-such": "",
+				"llen " + tag:                names,
+				"LRANGE " + tag + ":1":       tag + ":1\n",
+				"lpop -0 " + tag:             names,
+				"lpop x " + tag:              "", // a count
+				"lset l 0 " + tag:            "",
+				"del x y " + tag:             names,
+				"rename x " + tag:            names,
+				"blmpop 1 2 x " + tag:        names,
+				"blmpop 1 2 x y " + tag:      "",
+				"object encoding " + tag:     names,
+				"info " + tag:                names,
+				"restore " + tag:             names,
+				"adopt " + tag:               tag + "-plain\n",
+				"llen " + tag + "-no-such":   "",
+				"script lpop " + tag:         names,
+				"queue stats queue-" + tag:   queues,
+				"queue PEEK queue-" + tag:    queues,
+				"queue dead queue-" + tag:    queues,
+				"queue retry queue-" + tag:   queues,
+				"queue cancel queue-" + tag:  queues,
+				"queue pause queue-" + tag:   queues,
+				"queue resume queue-" + tag:  queues,
+				"queue retry q queue-" + tag: "", // an id
+				"llen queue-" + tag + "*":    queues,
+				"llen queue-" + tag + "*0":   "queue-" + tag + "*0\n",
 			} {
 				complete := func() string {
 					return (<-start(t.Context(), nil, append([]string{"__complete", "--redis", server.URL()}, strings.Split(args, " ")...)...)).out

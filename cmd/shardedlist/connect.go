@@ -79,7 +79,7 @@ func connect(ctx context.Context, source, address string) (rdb redis.UniversalCl
 	}
 	if err := rdb.Ping(ctx).Err(); err != nil {
 		_ = rdb.Close()
-		return nil, "", unreachable(hosts, err)
+		return nil, "", unreachable(hosts, strings.Contains(address, "master_name="), err)
 	}
 	if single, ok := rdb.(*redis.Client); ok {
 		return clusterIfSo(ctx, single), hosts, nil
@@ -193,8 +193,8 @@ func parseAddress(address string) (u *url.URL, ok bool) {
 // hostPort is a host and a port, each of which may be missing.
 var hostPort = regexp.MustCompile(`^([\pL\pN._-]*|\[[0-9A-Fa-f:.]+(%[\w.-]+)?\])(:[0-9]{1,5})?$`)
 
-// unreachable explains why the first command to the server failed.
-func unreachable(hosts string, err error) error {
+// unreachable explains why the first command to the server, or to Sentinel, failed.
+func unreachable(hosts string, sentinel bool, err error) error {
 	if netErr, ok := errors.AsType[*net.OpError](err); ok && netErr.Op == "dial" {
 		err = netErr.Err // the message already has the address
 	}
@@ -203,7 +203,11 @@ func unreachable(hosts string, err error) error {
 	}
 	switch {
 	case redis.HasErrorPrefix(err, "WRONGPASS"), redis.HasErrorPrefix(err, "NOAUTH"):
-		return fmt.Errorf("%s: %w Set them with redis://user:password@host", hosts, err)
+		hint := "redis://user:password@host"
+		if sentinel {
+			hint += "; those of the master with &username=USER&password=PASSWORD"
+		}
+		return fmt.Errorf("%s: %w Set them with %s", hosts, err, hint)
 	case redis.HasErrorPrefix(err, ""):
 		return fmt.Errorf("%s: %w", hosts, err)
 	}

@@ -114,7 +114,7 @@ func TestPasswordsOfWrongAddressesAreNotPrinted(t *testing.T) {
 	// Any single slip, in any of the forms, keeps the password out of what is shown.
 	for _, address := range []string{
 		"redis://ada:PW@1.1.1.1:1/5?protocol=3", "rediss://:PW@[::1]:7", "ada:PW@1.1.1.1", "ada:PW@1.1.1.1:1,2.2.2.2:2",
-		"redis://ada:PW@1.1.1.1:1?addr=2.2.2.2:2", "redis://:PW@1.1.1.1:1?master_name=m", "unix://ada:PW@/run/s.sock?db=5",
+		"redis://ada:PW@1.1.1.1:1?addr=2.2.2.2:2", "redis://:PW@1.1.1.1:1?master_name=m", "redis://1.1.1.1:1?master_name=m&password=PW", "unix://ada:PW@/run/s.sock?db=5",
 	} {
 		for _, secret := range []string{password, "47110815"} {
 			right := strings.ReplaceAll(address, "PW", secret)
@@ -274,6 +274,9 @@ func TestSentinel(t *testing.T) {
 		got := <-start(t.Context(), nil, append(command, "--redis", address)...)
 		assert.Equal(t, result{exitOK, "1\n", ""}, got)
 	}
+	got := <-start(t.Context(), nil, "llen", "l", "--redis", address+"&username=ann&password=wrong")
+	assert.Equal(t, exitFailure, got.code)
+	assert.Contains(t, got.err, "Set them with redis://user:password@host; those of the master with &username=USER&password=PASSWORD\n")
 }
 
 func TestAddressFromTheEnvironment(t *testing.T) {

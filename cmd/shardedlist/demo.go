@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,7 +50,10 @@ is not 0, the exit code is 1. The report also draws the number of shards over ti
 The demo starts a redis-server or valkey-server from PATH on a free port of the
 loopback interface, without persistence, and stops it at the end. If neither is
 installed, it uses an embedded server, which is slower. With --redis, it uses that
-server, under a new list name, and deletes the list at the end. It ignores REDIS_URL.`,
+server, under a new list name, and deletes the list at the end. It ignores REDIS_URL.
+
+With --json, the report is one JSON object; "shards" are the most of each sixtieth of the
+time.`,
 		Example: `  shardedlist demo
   shardedlist demo access.log --producers 8 --consumers 32
   shardedlist demo --lines 1000000 --capacity 100 --backlog 20000
@@ -97,8 +102,14 @@ func (d *demo) run(ctx context.Context, args []string, generated bool) error {
 	if err != nil {
 		return err
 	}
-	if err := d.printSetup(input.name, server.name); err != nil {
-		return err
+	setup := []field{
+		{"input", input.name}, {"server", server.name}, {"producers", d.producers}, {"consumers", d.consumers},
+		{"capacity", d.capacity}, {"backlog", d.maxBacklog},
+	}
+	if !d.app.json {
+		if err := d.printSetup(input.name, server.name); err != nil {
+			return err
+		}
 	}
 	d.ledger = newLedger(d.producers)
 	d.backlog = make(chan struct{}, d.maxBacklog)
@@ -112,6 +123,9 @@ func (d *demo) run(ctx context.Context, args []string, generated bool) error {
 	}
 	if err != nil {
 		return err
+	}
+	if d.app.json {
+		return d.reportJSON(setup)
 	}
 	return d.report()
 }
@@ -134,24 +148,49 @@ Shards:   %s elements each
 	return err
 }
 
+// figure is a number of the report.
+type figure struct {
+	name  string
+	value int64
+}
+
+func (d *demo) figures() []figure {
+	found := d.ledger.Tally()
+	return []figure{
+		{"elements in", int64(found.Pushed)},
+		{"elements out", int64(found.Popped)},
+		{"lost", int64(found.Lost)},
+		{"duplicated", int64(found.Doubled)},
+		{"out of order", int64(found.Misplaced)},
+		{"elements per second", int64(float64(found.Popped) / d.took.Seconds())},
+		{"most shards at once", d.timeline.peak().shards},
+	}
+}
+
+// verdict is the error of a demo that found a fault.
+func (d *demo) verdict() error {
+	if found := d.ledger.Tally(); !found.OK() {
+		return errNothing
+	}
+	return nil
+}
+
+// reportJSON prints the setup, the counts and the shards over time as one JSON object.
+func (d *demo) reportJSON(setup []field) error {
+	const moments = 60
+	report := append(setup, field{"seconds", d.took.Seconds()}, field{"shards", d.timeline.columns(d.took, moments)})
+	for _, f := range d.figures() {
+		report = append(report, field{strings.ReplaceAll(f.name, " ", "_"), f.value})
+	}
+	return cmp.Or(d.app.printFields(report), d.verdict())
+}
+
 // report prints the counts and the pictures.
 func (d *demo) report() error {
-	found := d.ledger.Tally()
 	peak := d.timeline.peak()
 	out := bufio.NewWriter(d.app.stdout)
-	for _, figure := range []struct {
-		name  string
-		value int
-	}{
-		{"elements in", found.Pushed},
-		{"elements out", found.Popped},
-		{"lost", found.Lost},
-		{"duplicated", found.Doubled},
-		{"out of order", found.Misplaced},
-		{"elements per second", int(float64(found.Popped) / d.took.Seconds())},
-		{"most shards at once", int(peak.shards)},
-	} {
-		fmt.Fprintf(out, "  %-20s %12s\n", figure.name+":", thousands(int64(figure.value)))
+	for _, f := range d.figures() {
+		fmt.Fprintf(out, "  %-20s %12s\n", f.name+":", thousands(f.value))
 	}
 	fmt.Fprintf(out, "\nProducers wait at %s elements in the list (--backlog), about %s shards.\n",
 		thousands(int64(d.maxBacklog)), thousands(int64((d.maxBacklog-1)/d.capacity+1)))
@@ -162,11 +201,5 @@ func (d *demo) report() error {
 		fmt.Fprintf(out, "\nThe shards at the peak, after %.1f s:\n\n", peak.at.Seconds())
 		peak.draw(out, width)
 	}
-	if err := out.Flush(); err != nil {
-		return err
-	}
-	if !found.OK() {
-		return errNothing
-	}
-	return nil
+	return cmp.Or(out.Flush(), d.verdict())
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -56,6 +57,22 @@ func TestDemo(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestDemoAsJSON(t *testing.T) {
+	t.Parallel()
+	got := <-start(t.Context(), nil, strings.Fields("demo --json --lines 3000 --capacity 10 --embedded")...)
+	assert.Zero(t, got.code)
+	var report map[string]any
+	require.NoError(t, json.Unmarshal([]byte(got.out), &report))
+	for name, value := range map[string]float64{
+		"elements_in": 3000, "elements_out": 3000, "lost": 0, "duplicated": 0, "out_of_order": 0, "capacity": 10, "producers": 4, "consumers": 16,
+	} {
+		assert.Equal(t, value, report[name], name)
+	}
+	assert.Equal(t, "generated access log, 3,000 lines", report["input"])
+	assert.Positive(t, report["elements_per_second"])
+	assert.Contains(t, report["shards"], report["most_shards_at_once"])
 }
 
 func TestDemoOnAServer(t *testing.T) {
@@ -119,6 +136,11 @@ func TestDemoWhereAPushIsLost(t *testing.T) {
 	assert.Regexp(t, `(?m)^  elements out: +950$`, got.out)
 	assert.Regexp(t, `(?m)^  lost: +50$`, got.out)
 	assert.Empty(t, withoutProgress(got.err))
+
+	pushes = 0
+	got = run(t, redis, nil, "demo", "--json", "--lines", "1000", "--producers", "1")
+	assert.Equal(t, exitNothing, got.code)
+	assert.Contains(t, got.out, `"lost":50,`)
 }
 
 func TestDemoStatesTheBacklog(t *testing.T) {

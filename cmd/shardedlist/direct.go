@@ -9,31 +9,40 @@ import (
 
 // direct sends commands to a server as they are, and reads replies as they are: on one connection, or, to a cluster, on any.
 type direct struct {
-	open   func() (client redis.UniversalClient, send func(ctx context.Context, cmd redis.Cmder) error)
-	client redis.UniversalClient
-	sender func(ctx context.Context, cmd redis.Cmder) error
+	open func() line
+	line
+}
+
+// line is where commands go. To close the client interrupts one.
+type line struct {
+	client  redis.UniversalClient
+	process func(ctx context.Context, cmd redis.Cmder) error
 }
 
 // newDirect connects to where another client connects to, in that version of the protocol.
 func newDirect(like redis.UniversalClient, protocol int) *direct {
 	d := &direct{}
-	d.open = func() (redis.UniversalClient, func(ctx context.Context, cmd redis.Cmder) error) {
+	d.open = func() line {
 		if cluster, ok := like.(*redis.ClusterClient); ok {
 			options := *cluster.Options()
 			options.Protocol, options.ReadTimeout, options.MaxRetries, options.DialerRetries = protocol, -1, -1, 1
 			client := redis.NewClusterClient(&options)
-			return client, client.Process
+			return line{client, client.Process}
 		}
-		options := *like.(*redis.Client).Options()
-		options.Protocol, options.ReadTimeout, options.MaxRetries, options.DialerRetries = protocol, -1, -1, 1
-		client := redis.NewClient(&options)
-		return client, client.Conn().Process
+		return newLine(*like.(*redis.Client).Options(), protocol)
 	}
-	d.client, d.sender = d.open()
+	d.line = d.open()
 	return d
 }
 
-func (d *direct) close() { _ = d.client.Close() }
+// newLine is one connection.
+func newLine(options redis.Options, protocol int) line {
+	options.Protocol, options.ReadTimeout, options.MaxRetries, options.DialerRetries = protocol, -1, -1, 1
+	client := redis.NewClient(&options)
+	return line{client, client.Conn().Process}
+}
+
+func (l line) close() { _ = l.client.Close() }
 
 // send sends a command, and returns its reply, which may be an error of the server's. Once ctx ends, the connection is closed, as nothing
 // else ends a command that waits on it.
@@ -43,30 +52,63 @@ func (d *direct) send(ctx context.Context, words []string) (reply, error) {
 		args[i] = word
 	}
 	r, err := d.once(ctx, args)
-	if cluster, ok := d.client.(*redis.ClusterClient); ok && err == nil && r.kind == failure && strings.HasPrefix(r.text, "MOVED ") {
-		cluster.ReloadState(ctx)
-		r, err = d.once(ctx, args)
+	if cluster, ok := d.client.(*redis.ClusterClient); ok {
+		r, err = follow(ctx, cluster, r, err, args)
 	}
 	if err != nil {
 		d.close()
-		d.client, d.sender = d.open()
+		d.line = d.open()
 	}
 	return r, err
 }
 
-func (d *direct) once(ctx context.Context, args []any) (reply, error) {
+// once sends a command once.
+func (l line) once(ctx context.Context, args []any) (reply, error) {
 	cmd := redis.NewRawCmd(ctx, args...)
 	ended := make(chan error, 1)
-	go func() { ended <- d.sender(ctx, cmd) }()
+	go func() { ended <- l.process(ctx, cmd) }()
 	select {
 	case err := <-ended:
 		if err != nil {
 			return reply{}, err
 		}
 	case <-ctx.Done():
-		d.close()
+		l.close()
 		<-ended
 		return reply{}, ctx.Err()
 	}
 	return parseReply(cmd.Val())
+}
+
+const mostRedirections = 8
+
+// follow sends a command again to the nodes that replies to it name: MOVED, and, while a slot moves, ASK.
+func follow(ctx context.Context, cluster *redis.ClusterClient, r reply, err error, args []any) (reply, error) {
+	for range mostRedirections {
+		words := strings.Fields(r.text)
+		if err != nil || r.kind != failure || len(words) != 3 || words[0] != "MOVED" && words[0] != "ASK" {
+			break
+		}
+		r, err = redirect(ctx, cluster, words[2], words[0] == "ASK", args)
+	}
+	return r, err
+}
+
+// redirect sends a command to the node at an address.
+func redirect(ctx context.Context, cluster *redis.ClusterClient, address string, ask bool, args []any) (reply, error) {
+	cluster.ReloadState(ctx) // soon
+	node, err := cluster.MasterForKey(ctx, "")
+	if err != nil {
+		return reply{}, err
+	}
+	options := *node.Options()
+	options.Addr = address
+	l := newLine(options, options.Protocol)
+	defer l.close()
+	if ask {
+		if r, err := l.once(ctx, []any{"asking"}); err != nil || r.kind == failure {
+			return r, err
+		}
+	}
+	return l.once(ctx, args)
 }

@@ -86,7 +86,7 @@ func (a *app) withoutAddresses(message string) string {
 	return message
 }
 
-var looksLikeAddress = regexp.MustCompile(`(?s)://|:.*@`)
+var looksLikeAddress = regexp.MustCompile(`(?s)://|:.*@|[?&]password=`)
 
 // oneLine returns the part of an error's message that matters to the user, in one line.
 func oneLine(message string, err error) string {

@@ -81,7 +81,8 @@ Server addresses, for --redis or the variable REDIS_URL:
   unix://USER:PASSWORD@/PATH/TO/SOCKET?db=DATABASE  or /PATH/TO/SOCKET
   redis://HOST:PORT?addr=HOST:PORT&addr=HOST:PORT   or HOST:PORT,HOST:PORT: a cluster
   redis://HOST:PORT?master_name=NAME                the master that Sentinel monitors
-One cluster node is enough to find the others.
+One cluster node is enough to find the others. With Sentinel, USER:PASSWORD are Sentinel's;
+those of the master are &username=USER&password=PASSWORD.
 
 Exit codes:
   0    success
@@ -99,9 +100,12 @@ Exit codes:
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		PersistentPreRunE: func(_ *cobra.Command, args []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
 			a.started = true
 			showMinus(args)
+			if a.json && cmd.HasParent() && cmd.Parent().Name() == "completion" {
+				return usagef("--json: a script for a shell is no JSON")
+			}
 			return a.checkFormat()
 		},
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net"
 	"os"
@@ -111,6 +112,7 @@ func TestMistakes(t *testing.T) {
 		"blpop l NaN":            `invalid timeout "NaN": want seconds, at least 0`,
 		"blpop l 1e300":          `invalid timeout "1e300": want seconds, at least 0`,
 		"llen l --wrong":         `unknown flag: --wrong`,
+		"completion bash --json": `--json: a script for a shell is no JSON`,
 		"rpush l -x":             `unknown shorthand flag: 'x' in -x (put values that begin with a dash after --)`,
 		"rpush l v --capacity 0": `the capacity is out of range: 0 is not in 1..1048576`,
 		"rpush l --capacity -5":  `invalid argument "-5" for "--capacity" flag`,
@@ -271,6 +273,110 @@ func TestHelp(t *testing.T) {
 		for line := range strings.Lines(got.out) {
 			assert.LessOrEqual(t, len(line), 105, line)
 		}
+	}
+}
+
+// Each command prints JSON values and nothing else if it is told to.
+func TestEveryCommandPrintsJSON(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis)
+	tried := map[string]bool{}
+	for _, line := range strings.Split(jsonCommands, "\n") {
+		words := strings.Fields(line)
+		tried[words[0]] = true
+		ctx, cancel := context.WithCancel(t.Context())
+		if words[0] == "web" || words[0] == "watch" { // they do not end
+			time.AfterFunc(time.Second, cancel)
+		}
+		got := <-start(ctx, strings.NewReader("llen l\nget nothing\n"), append(words, "--json", "--redis", server.Addr())...)
+		cancel()
+		assert.NotEqual(t, exitUsage, got.code, line)
+		assert.NotEqual(t, exitFailure, got.code, "%s: %s", line, got.err)
+		values := json.NewDecoder(strings.NewReader(got.out))
+		for values.More() {
+			var value any
+			if !assert.NoError(t, values.Decode(&value), "%s: %s", line, got.out) {
+				break
+			}
+		}
+		assert.True(t, words[0] == "watch" || got.out != "", line)
+	}
+	for _, command := range (&app{}).rootCommand().Commands() {
+		assert.True(t, tried[command.Name()] || command.Name() == "help", command.Name())
+	}
+}
+
+const jsonCommands = `rpush l a b c d
+lpush l e
+rpushx l f
+lpushx l g
+llen l
+lindex l 0
+lindex l 99
+lrange l 0 -1
+lset l 0 x
+linsert l before a y
+lrem l 0 y
+ltrim l 0 -2
+lpos l a count 0
+lpop l
+lpop nothing
+rpop l 1
+blpop l 1
+brpop nothing 0.01
+lmove l m left right
+blmove l m left right 1
+lmovem l m left right
+blmovem l m left right 1
+rpoplpush m l
+brpoplpush m l 1
+lmpop 1 l left
+blmpop 1 1 m left
+rpush l 1 2 3
+exists l
+touch l
+type l
+expire l 100
+pexpire l 100000
+expireat l 99999999999
+pexpireat l 99999999999000
+ttl l
+pttl l
+expiretime l
+pexpiretime l
+persist l
+copy l n
+rename n o
+renamenx o n
+object encoding n
+memory usage n
+ls
+top --count 1
+info n
+check n
+watch n
+web --listen 127.0.0.1:0
+script rpush n a
+shell
+queue stats q
+restore n
+adopt n
+unlink n
+del l m
+demo --lines 10`
+
+// The examples in the help of Redis's commands are right.
+func TestExamplesOfRedisCommandsRun(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis)
+	for _, c := range redisCommands {
+		require.NoError(t, server.Client(t).FlushAll(t.Context()).Err())
+		for _, list := range []string{"jobs", "logs", "urgent"} {
+			require.NoError(t, server.Client(t).RPush(t.Context(), list, "one", "two", "three").Err())
+		}
+		got := <-start(t.Context(), nil, append(strings.Fields(c.example), "--redis", server.Addr())...)
+		assert.Equal(t, result{exitOK, got.out, ""}, got, c.example)
+		assert.NotEmpty(t, got.out, c.example)
 	}
 }
 

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -10,8 +12,12 @@ import (
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
 // limited is a full disk, or a pipe that its reader closes, once so many bytes were written.
@@ -34,51 +40,106 @@ func (l *limited) Write(p []byte) (int, error) {
 // What a command popped and could not print is in the list again, in its order, and nothing is there twice.
 func TestWhatCannotBePrintedIsPutBack(t *testing.T) {
 	t.Parallel()
+	for _, kind := range everyKind {
+		for _, layout := range everyLayout {
+			t.Run(string(kind)+"/"+layout, func(t *testing.T) {
+				t.Parallel()
+				testPutBack(t, redistest.Shared(t, kind), layout)
+			})
+		}
+	}
+}
+
+func testPutBack(t *testing.T, server *redistest.Server, layout string) {
 	const before = "aa\nbb\ncc\ndd\nee\n"
-	for _, test := range []struct {
+	for i, test := range []struct {
 		args    string
 		room    int
 		printed string
 		after   string
 		lost    string
+		one     bool // in one slot only
 	}{
-		{"lpop l", 0, "", before, "1"},
-		{"rpop l", 2, "ee", before, "1"},
-		{"lpop l 3", 0, "", before, "3"},
-		{"lpop l 3", 4, "aa\nb", "bb\ncc\ndd\nee\n", "2"},
-		{"lpop l 99", 6, "aa\nbb\n", "cc\ndd\nee\n", "3"},
-		{"rpop l 2", 1, "e", before, "2"},
-		{"rpop l 99", 3, "ee\n", "aa\nbb\ncc\ndd\n", "4"},
-		{"blpop l 1", 1, "a", before, "1"},
-		{"brpop l", 0, "", before, "1"},
-		{"blpop {l}no l 1", 0, "", before, "1"},
-		{"BRPOP {l}no l 1", 0, "", before, "1"},
-		{"lmpop 2 {l}no l left count 3", 0, "", before, "3"},
-		{"lmpop 1 l RIGHT", 2, "{l", before, "1"},
-		{"blmpop 1 2 {l}no l right count 2", 0, "", before, "2"},
-		{"lpop l 3 --json", 4, `["aa`, before, "3"},
-		{"lpop l 3 --no-raw", 9, "1) \"aa\"\n2", "bb\ncc\ndd\nee\n", "2"},
+		{"lpop l", 0, "", before, "1", false},
+		{"rpop l", 2, "ee", before, "1", false},
+		{"lpop l 3", 0, "", before, "3", false},
+		{"lpop l 3", 4, "aa\nb", "bb\ncc\ndd\nee\n", "2", false},
+		{"lpop l 99", 0, "", before, "5", false},
+		{"lpop l 99", 6, "aa\nbb\n", "cc\ndd\nee\n", "3", false},
+		{"rpop l 2", 1, "e", before, "2", false},
+		{"rpop l 99", 3, "ee\n", "aa\nbb\ncc\ndd\n", "4", false},
+		{"blpop l 1", 1, "a", before, "1", false},
+		{"brpop l", 0, "", before, "1", false},
+		{"blpop no l 1", 0, "", before, "1", true},
+		{"BRPOP no l 1", 0, "", before, "1", true},
+		{"lmpop 2 no l left count 3", 0, "", before, "3", true},
+		{"lmpop 1 l RIGHT", 2, "{p", before, "1", true},
+		{"lmpop 1 l RIGHT count 5", 2, "{p", before, "5", true},
+		{"blmpop 1 2 no l right count 2", 0, "", before, "2", true},
+		{"lpop l 3 --json", 4, `["aa`, before, "3", false},
+		{"lpop l 3 --no-raw", 9, "1) \"aa\"\n2", "bb\ncc\ndd\nee\n", "2", false},
 	} {
-		for _, cause := range []error{syscall.ENOSPC, syscall.EPIPE} {
-			t.Run(test.args+"/"+cause.Error(), func(t *testing.T) {
-				t.Parallel()
-				server := miniredis.RunT(t)
-				run(t, server, strings.NewReader(before), "rpush", "{l}x")
-				args := strings.Fields(strings.ReplaceAll(" "+test.args+" ", " l ", " {l}x "))
-				out := &limited{room: test.room, err: cause}
-				var stderr bytes.Buffer
-				code := execute(t.Context(), append(args, "--redis", server.Addr()), nil, out, &stderr)
-				if errors.Is(cause, syscall.EPIPE) {
-					assert.Equal(t, exitBrokenPipe, code)
-					assert.Empty(t, stderr.String())
-				} else {
-					assert.Equal(t, exitFailure, code)
-					assert.Equal(t, "shardedlist: "+test.lost+" elements were put back\nshardedlist: no space left on device\n", stderr.String())
-				}
-				assert.Equal(t, test.printed, out.String())
-				assert.Equal(t, test.after, run(t, server, nil, "lrange", "{l}x", "0", "-1").out)
-			})
+		if test.one && layout == spreadLayout {
+			continue
 		}
+		for _, cause := range []error{syscall.ENOSPC, syscall.EPIPE} {
+			name := fmt.Sprintf("{put-back-%d-%v}%s", i, cause == syscall.EPIPE, layout)
+			store(t, server.Client(t), layout, name, strings.Fields(before)...)
+			args := strings.Fields(test.args)
+			for i, word := range args {
+				args[i] = cmp.Or(map[string]string{"l": name, "no": name + "-no"}[word], word)
+			}
+			out := &limited{room: test.room, err: cause}
+			var stderr bytes.Buffer
+			code := execute(t.Context(), append(args, "--redis", server.URL()), nil, out, &stderr)
+			if errors.Is(cause, syscall.EPIPE) {
+				assert.Equal(t, exitBrokenPipe, code, test.args)
+				assert.Empty(t, stderr.String(), test.args)
+			} else {
+				assert.Equal(t, exitFailure, code, test.args)
+				assert.Equal(t, "shardedlist: "+test.lost+" elements were put back\nshardedlist: no space left on device\n", stderr.String(), test.args)
+			}
+			assert.Equal(t, test.printed, out.String(), test.args)
+			list, err := shardedlist.New(server.Client(t), name, shardedlist.WithPlain())
+			require.NoError(t, err)
+			elements, err := list.LRange(t.Context(), 0, -1)
+			require.NoError(t, err)
+			assert.Equal(t, strings.Fields(test.after), elements, test.args)
+			require.NoError(t, list.Check(t.Context()), test.args)
+			info, err := list.Info(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, layout == spreadLayout, info.Parts > 0, test.args)
+		}
+	}
+}
+
+// The command line works on all of these.
+var (
+	everyKind   = []redistest.Kind{redistest.Embedded, redistest.Redis, redistest.Valkey, redistest.Cluster, redistest.Sentinel}
+	everyLayout = []string{"sharded", backlogLayout, spreadLayout}
+)
+
+const (
+	backlogLayout = "backlog" // a plain list, which the library takes over
+	spreadLayout  = "spread"
+)
+
+// store makes a list of small shards.
+func store(t *testing.T, rdb redis.UniversalClient, layout, name string, elements ...string) {
+	t.Helper()
+	if layout == backlogLayout {
+		require.NoError(t, rdb.RPush(t.Context(), name, elements).Err())
+		return
+	}
+	options := []shardedlist.Option{shardedlist.WithCapacity(2)}
+	if layout == spreadLayout {
+		options = append(options, shardedlist.WithParts(3))
+	}
+	list, err := shardedlist.New(rdb, name, options...)
+	require.NoError(t, err)
+	for _, element := range elements {
+		_, err = list.RPush(t.Context(), element)
+		require.NoError(t, err)
 	}
 }
 

@@ -40,6 +40,9 @@ it. With --json, a line is a JSON object; a payload that is no UTF-8 is in base6
 	cmd.AddCommand(a.queueStatsCommand(), a.queuePeekCommand(), a.queueDeadCommand(), a.queueRetryCommand(), a.queueCancelCommand(),
 		a.queuePauseCommand("pause", "Make all consumers take no more jobs", (*queue.Queue).Pause),
 		a.queuePauseCommand("resume", "Let consumers take jobs again", (*queue.Queue).Resume))
+	for _, c := range cmd.Commands() {
+		a.completes(c, first(1), queueNames)
+	}
 	return cmd
 }
 

@@ -129,7 +129,7 @@ const comparedCommands = `
 func TestRepliesAreThoseOfRedisCLI(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Cluster, redistest.Sentinel} {
-		for _, layout := range []string{"sharded", "backlog", "spread"} {
+		for _, layout := range everyLayout {
 			for _, flag := range []string{"--no-raw", "--raw", "--json"} {
 				t.Run(strings.Join([]string{string(kind), layout, flag}, "/"), func(t *testing.T) {
 					t.Parallel()
@@ -145,7 +145,7 @@ func compareWithRedisCLI(t *testing.T, server *redistest.Server, layout, flag st
 	ours, theirs := server.Client(t), plain.Client(t)
 	tag := "{" + t.Name() + "}"
 	name := func(key string) string { return tag + key }
-	seed := []any{"a", "b", "c", "d", "e", "f"}
+	seed := []string{"a", "b", "c", "d", "e", "f"}
 	words := func(line, suffix string) []string {
 		words := strings.Split(line, " ")
 		for i, word := range words {
@@ -157,27 +157,13 @@ func compareWithRedisCLI(t *testing.T, server *redistest.Server, layout, flag st
 	}
 	// The list of redis-cli has another name only in front of the tag, so that both can be on one server.
 	const suffix = "'"
-	require.NoError(t, theirs.RPush(t.Context(), name("L")+suffix, seed...).Err())
+	require.NoError(t, theirs.RPush(t.Context(), name("L")+suffix, seed).Err())
 	require.NoError(t, theirs.Set(t.Context(), name("S")+suffix, "text", 0).Err())
 	require.NoError(t, ours.Set(t.Context(), name("S"), "text", 0).Err())
-	switch layout {
-	case "backlog":
-		require.NoError(t, ours.RPush(t.Context(), name("L"), seed...).Err())
-	default:
-		options := []shardedlist.Option{shardedlist.WithCapacity(2)}
-		if layout == "spread" {
-			options = append(options, shardedlist.WithParts(3))
-		}
-		list, err := shardedlist.New(ours, name("L"), options...)
-		require.NoError(t, err)
-		for _, value := range seed {
-			_, err = list.RPush(t.Context(), value)
-			require.NoError(t, err)
-		}
-	}
+	store(t, ours, layout, name("L"), seed...)
 	for line := range strings.Lines(strings.TrimPrefix(comparedCommands, "\n")) {
 		mark, line := line[:2], strings.TrimSuffix(line[2:], "\n")
-		if layout == "spread" && mark != "* " {
+		if layout == spreadLayout && mark != "* " {
 			continue
 		}
 		want := redisCLI(t, plain, "", append([]string{flag}, words(line, suffix)...)...)

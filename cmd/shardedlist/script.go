@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/shardedlist/shardedlist"
 	"github.com/shardedlist/shardedlist/internal/rediserr"
+	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/value"
 )
 
@@ -24,16 +26,19 @@ func (a *app) scriptCommand() *cobra.Command {
 		Short: "Print the script that a command would run, to read or to debug",
 		Long: `Print the Lua script that the library would run for a command on lists, with the keys and
 the arguments that it would send, and do not run it. The comment at the top of it is how
-to run it as EVAL. With --ldb, it is how to run it in the debugger of redis-cli, which
-changes nothing.
+to run it as EVAL on the server that has the keys. With --ldb, it is how to run it in the
+debugger of redis-cli, which changes nothing. A password is not printed: redis-cli takes it
+from the variable REDISCLI_AUTH.
 
 The script is whole: what it requires is in it. Arguments are those of one session, made
 for this file: run as EVAL a second time, the script of a push or pop finds the record of
 the first, and returns its reply. Of a command that takes several scripts, as many do on a
-list that is spread over slots, the first is printed.
+list that is spread over slots, the first is printed. With --json, the command, how to run it,
+the keys, the arguments and the script are the fields of an object.
 
 With --ldb, empty arguments follow those of the script, and its first line removes them: the
-debugger of Redis 7 and Valkey loses the source of a long script that has few arguments.`,
+debugger of Redis 7 and Valkey loses the source of a long script that has few arguments. Do
+not debug on a Valkey 9 that others use: a session disturbs their scripts.`,
 		Example: `  shardedlist script rpush jobs a b --ldb > push.lua && head -n 4 push.lua
   shardedlist script lpop jobs`,
 		Args: takes(1, anyNumber),
@@ -43,10 +48,15 @@ debugger of Redis 7 and Valkey loses the source of a long script that has few ar
 				if err != nil {
 					return err
 				}
-				return a.printScript(args, eval, ldb)
+				server, err := cliFlags(ctx, rdb, eval[3])
+				if err != nil {
+					return err
+				}
+				return a.printScript(args, eval, server, ldb)
 			})
 		},
 	}
+	a.completesLists(cmd, behind(1))
 	cmd.Flags().BoolVar(&ldb, "ldb", false, "say how to run the script in the debugger")
 	return cmd
 }
@@ -126,21 +136,74 @@ func (c *capture) take(cmd redis.Cmder) error {
 	return err
 }
 
-// printScript prints the source behind a comment that says how to run it.
-func (a *app) printScript(command, eval []string, ldb bool) error {
+// cliFlags returns what redis-cli needs, but for a password, to reach the server that has a key.
+func cliFlags(ctx context.Context, rdb redis.UniversalClient, key string) (flags []string, err error) {
+	master, err := script.Master(ctx, rdb, key)
+	if err != nil {
+		return nil, err
+	}
+	options := master.(*redis.Client).Options()
+	if options.Network == "unix" {
+		flags = append(flags, "-s", options.Addr)
+	} else {
+		host, port, err := hostOf(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		if host != "127.0.0.1" || port != "6379" {
+			flags = append(flags, "-h", host, "-p", port)
+		}
+	}
+	if options.TLSConfig != nil {
+		flags = append(flags, "--tls")
+	}
+	if options.Username != "" {
+		flags = append(flags, "--user", options.Username)
+	}
+	if options.DB != 0 {
+		flags = append(flags, "-n", strconv.Itoa(options.DB))
+	}
+	return flags, nil
+}
+
+// hostOf returns where a client connects to. If Sentinel knows, it connects.
+func hostOf(ctx context.Context, options *redis.Options) (host, port string, err error) {
+	if host, port, err = net.SplitHostPort(options.Addr); err == nil {
+		return host, port, nil
+	}
+	conn, err := options.Dialer(ctx, options.Network, options.Addr)
+	if err != nil {
+		return "", "", err
+	}
+	defer func() { _ = conn.Close() }()
+	return net.SplitHostPort(conn.RemoteAddr().String())
+}
+
+// printScript prints the source behind a comment that says how to run it, by redis-cli with these flags for the server.
+func (a *app) printScript(command, eval, server []string, ldb bool) error {
 	keys := 0
 	if _, err := fmt.Sscan(eval[2], &keys); err != nil {
 		return err
 	}
 	source := strings.TrimSuffix(eval[1], "\n")
-	run := "redis-cli eval \"$(cat FILE)\" " + shellWords(eval[2:])
+	cli := "redis-cli "
+	if len(server) > 0 {
+		cli += shellWords(server) + " "
+	}
+	run := cli + "eval \"$(cat FILE)\" " + shellWords(eval[2:])
 	if ldb {
 		padding := paddingFor(eval)
-		run = "redis-cli --ldb --eval FILE " + shellWords(eval[3:3+keys]) + " , " + shellWords(append(eval[3+keys:], padding...))
+		run = cli + "--ldb --eval FILE " + shellWords(eval[3:3+keys]) + " , " + shellWords(append(eval[3+keys:], padding...))
 		source = fmt.Sprintf("for _ = 1, %d do table.remove(ARGV) end -- see shardedlist script --help\n", len(padding)) + source
 	}
 	if strings.Contains(run, "\x00") {
 		return usagef("an argument has a NUL byte, which no command line can have")
+	}
+	if a.json {
+		return a.printReply(reply{kind: mapping, parts: []reply{
+			bulkOf("command"), arrayOf(command), bulkOf("run"), bulkOf(run), bulkOf("keys"), arrayOf(eval[3 : 3+keys]),
+			bulkOf("argv"), arrayOf(eval[3+keys:]), bulkOf("script"), bulkOf(source + "\n"),
+		}})
 	}
 	out := bufio.NewWriter(a.stdout)
 	fmt.Fprintf(out, "-- %s\n", quotedWords(command))
@@ -148,6 +211,16 @@ func (a *app) printScript(command, eval []string, ldb bool) error {
 	fmt.Fprintf(out, "-- KEYS: %s\n-- ARGV: %s\n", quotedWords(eval[3:3+keys]), quotedWords(eval[3+keys:]))
 	fmt.Fprintln(out, source)
 	return out.Flush()
+}
+
+func bulkOf(text string) reply { return reply{kind: bulk, text: text} }
+
+func arrayOf(texts []string) reply {
+	r := reply{kind: array}
+	for _, text := range texts {
+		r.parts = append(r.parts, bulkOf(text))
+	}
+	return r
 }
 
 // paddingFor returns words to add to an EVAL for the debugger. Since Redis 7.0, and in Valkey, the process that is forked for it gives back

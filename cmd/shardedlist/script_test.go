@@ -1,13 +1,18 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -18,18 +23,20 @@ import (
 // What script prints does, as EVAL, what the command does; in the debugger, it replies the same and changes nothing.
 func TestScriptsRunAsTheirCommands(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
-		for _, parts := range []int{0, 3} {
-			t.Run(string(kind)+"/"+strconv.Itoa(parts), func(t *testing.T) {
-				t.Parallel()
-				testScripts(t, redistest.Start(t, kind), parts)
-			})
-		}
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster, redistest.Sentinel} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, kind) // sessions of the debugger disturb each other, and on Valkey 9 other scripts as well
+			for _, parts := range []int{0, 3} {
+				t.Run(strconv.Itoa(parts), func(t *testing.T) { testScripts(t, server, parts) })
+			}
+		})
 	}
 }
 
 func testScripts(t *testing.T, server *redistest.Server, parts int) {
 	redisCLI(t, server, "", "ping") // or the test is skipped
+	name := t.Name()
 	for _, step := range []struct {
 		command []string
 		reply   string
@@ -51,7 +58,7 @@ func testScripts(t *testing.T, server *redistest.Server, parts int) {
 		if step.one && parts > 0 {
 			continue
 		}
-		list, err := shardedlist.New(server.Client(t), "l", append(map[bool][]shardedlist.Option{true: {shardedlist.WithParts(3)}}[parts > 0],
+		list, err := shardedlist.New(server.Client(t), name, append(map[bool][]shardedlist.Option{true: {shardedlist.WithParts(3)}}[parts > 0],
 			shardedlist.WithCapacity(2))...)
 		require.NoError(t, err)
 		content := func() string {
@@ -65,6 +72,7 @@ func testScripts(t *testing.T, server *redistest.Server, parts int) {
 			_, err = list.RPush(t.Context(), value)
 			require.NoError(t, err)
 		}
+		step.command[1] = name
 		debugged := printedScript(t, server, append(step.command, "--ldb"))("c\n")
 		assert.Contains(t, debugged, "Lua debugging session started")
 		assert.Contains(t, debugged, "dataset changes rolled back")
@@ -91,19 +99,59 @@ func testScripts(t *testing.T, server *redistest.Server, parts int) {
 // printedScript stores what script prints for a command, and returns what does what its comment says, and returns the output.
 func printedScript(t *testing.T, server *redistest.Server, command []string) (run func(stdin string) string) {
 	t.Helper()
-	got := <-start(t.Context(), nil, append([]string{"--redis", server.Addr(), "script"}, command...)...)
+	got := <-start(t.Context(), nil, append([]string{"--redis", server.URL(), "script"}, command...)...)
 	require.Equal(t, exitOK, got.code, got.err)
 	file := filepath.Join(t.TempDir(), "a script.lua")
 	require.NoError(t, os.WriteFile(file, []byte(got.out), 0o600))
 	line := strings.TrimPrefix(strings.Split(got.out, "\n")[1], "--   redis-cli")
-	line = "redis-cli --no-raw -u redis://" + server.Addr() + strings.ReplaceAll(strings.ReplaceAll(line, "$(cat FILE)", `$(cat "$FILE")`), " FILE ", ` "$FILE" `)
+	line = "redis-cli --no-raw" + strings.ReplaceAll(strings.ReplaceAll(line, "$(cat FILE)", `$(cat "$FILE")`), " FILE ", ` "$FILE" `)
 	return func(stdin string) string {
-		cmd := exec.Command("bash", "-c", line)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "bash", "-c", line)
 		cmd.Env = append(os.Environ(), "FILE="+file)
 		cmd.Stdin = strings.NewReader(stdin)
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(out))
 		return string(out)
+	}
+}
+
+func TestScriptAsJSON(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	got := run(t, server, nil, "script", "rpush", "l", "it's", "\xff", "--json")
+	require.Equal(t, exitOK, got.code, got.err)
+	var object struct {
+		Command, Keys, Argv []any
+		Run, Script         string
+	}
+	require.NoError(t, json.Unmarshal([]byte(got.out), &object))
+	notText := map[string]any{"base64": "/w=="}
+	assert.Equal(t, []any{"rpush", "l", "it's", notText}, object.Command)
+	assert.Contains(t, object.Keys, "{l}:meta")
+	assert.Contains(t, object.Argv, "it's")
+	host, port, err := net.SplitHostPort(server.Addr())
+	require.NoError(t, err)
+	assert.Contains(t, object.Run, "redis-cli -h "+host+" -p "+port+" eval ")
+	assert.Contains(t, object.Script, "return ")
+}
+
+// The command line for redis-cli has what it needs to reach the server, and no password.
+func TestFlagsForRedisCLI(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"redis://127.0.0.1:6379":                    "",
+		"redis://127.0.0.1:6380/3":                  "-h 127.0.0.1 -p 6380 -n 3",
+		"rediss://ann:secret@[::1]:6379":            "-h ::1 -p 6379 --tls --user ann",
+		"unix://:secret@/run/a%20b/redis.sock?db=2": "-s '/run/a b/redis.sock' -n 2",
+	} {
+		rdb, _, err := newClient("--redis", url)
+		require.NoError(t, err, url)
+		defer rdb.Close()
+		flags, err := cliFlags(t.Context(), rdb, "key")
+		require.NoError(t, err)
+		assert.Equal(t, want, shellWords(flags))
 	}
 }
 

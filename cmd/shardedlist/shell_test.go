@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -128,6 +131,49 @@ func TestTheShellOnEachServer(t *testing.T) {
 	}
 }
 
+// While a slot moves, a command of the server goes where its key is: to the old node, or, for keys that have moved and new ones, to the
+// other one.
+func TestTheShellFollowsASlot(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	rdb := server.Client(t)
+	require.NoError(t, rdb.MSet(t.Context(), "{x}1", "one", "{x}2", "two").Err())
+	slot, err := rdb.ClusterKeySlot(t.Context(), "{x}").Result()
+	require.NoError(t, err)
+	owner, err := server.SlotOwner(t.Context(), int(slot))
+	require.NoError(t, err)
+
+	stdin, lines := io.Pipe()
+	output, stdout := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- execute(t.Context(), []string{"shell", "--redis", server.URL()}, stdin, stdout, io.Discard)
+		_ = stdout.Close()
+	}()
+	replies := make(chan string, 100) // more than there are
+	go func() {
+		for read := bufio.NewScanner(output); read.Scan(); {
+			replies <- read.Text()
+		}
+	}()
+	ask := func(line string) string {
+		_, err := io.WriteString(lines, line+"\n")
+		assert.NoError(t, err)
+		return <-replies
+	}
+	assert.Equal(t, "one", ask("get {x}1"))
+	require.NoError(t, server.MoveSlot(t.Context(), int(slot), (owner+1)%3, func(moved int) {
+		assert.Equal(t, "one", ask("get {x}1"), moved)
+		assert.Equal(t, "two", ask("get {x}2"), moved)
+		assert.Equal(t, "OK", ask(fmt.Sprintf("set {x}new%d new", moved)), moved)
+		assert.Equal(t, "new", ask(fmt.Sprintf("get {x}new%d", moved)), moved)
+	}))
+	assert.Equal(t, "one", ask("get {x}1"))
+	assert.Equal(t, "new", ask("get {x}new2"))
+	require.NoError(t, lines.Close())
+	assert.Equal(t, exitOK, <-ended)
+}
+
 func TestATransactionOfTheShellRefusesLists(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
@@ -141,14 +187,29 @@ func TestATransactionOfTheShellRefusesLists(t *testing.T) {
 // What the shell popped and cannot print is put back, as by other commands.
 func TestTheShellPutsBack(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"lpop l 2", "RPOP l", "blpop l 1", "lmpop 1 l right count 3"} {
-		server := miniredis.RunT(t)
-		run(t, server, nil, "rpush", "l", "a", "b", "c")
-		var stderr bytes.Buffer
-		code := execute(t.Context(), []string{"shell", "--redis", server.Addr()}, strings.NewReader(line+"\nlpop l\n"), &limited{err: syscall.ENOSPC}, &stderr)
-		assert.Equal(t, exitFailure, code)
-		assert.Contains(t, stderr.String(), "elements were put back")
-		assert.Equal(t, "a\nb\nc\n", run(t, server, nil, "lrange", "l", "0", "-1").out, line)
+	for _, kind := range everyKind {
+		for _, layout := range everyLayout {
+			t.Run(string(kind)+"/"+layout, func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Shared(t, kind)
+				for i, line := range []string{"lpop l 2", "RPOP l", "blpop l 1", "lpop l 9", "lmpop 1 l right count 3"} {
+					if layout == spreadLayout && strings.HasPrefix(line, "lmpop") {
+						continue
+					}
+					name := fmt.Sprintf("shell-puts-back-%d-%s", i, layout)
+					store(t, server.Client(t), layout, name, "a", "b", "c")
+					lines := strings.ReplaceAll(line+"\nlpop l\n", " l", " "+name)
+					var stderr bytes.Buffer
+					code := execute(t.Context(), []string{"shell", "--redis", server.URL()}, strings.NewReader(lines), &limited{err: syscall.ENOSPC}, &stderr)
+					assert.Equal(t, exitFailure, code)
+					assert.Contains(t, stderr.String(), "elements were put back")
+					got := <-start(t.Context(), nil, "lrange", name, "0", "-1", "--redis", server.URL())
+					assert.Equal(t, result{exitOK, "a\nb\nc\n", ""}, got, line)
+					got = <-start(t.Context(), nil, "info", "--json", name, "--redis", server.URL())
+					assert.Equal(t, layout == spreadLayout, strings.Contains(got.out, `"parts":3`), line)
+				}
+			})
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -89,7 +88,7 @@ func (a *app) serveWeb(ctx context.Context, listen string, config web.Config) er
 	server := &http.Server{
 		Handler: page, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 	}
-	if _, err := fmt.Fprintf(a.stdout, "http://%s\n", listener.Addr()); err != nil {
+	if err := a.printReply(reply{kind: status, text: "http://" + listener.Addr().String()}); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
