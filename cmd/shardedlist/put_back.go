@@ -26,9 +26,9 @@ func (a *app) putBack(ctx context.Context, push func(ctx context.Context, values
 	slices.Reverse(elements) // the first that was popped is pushed last
 	switch err := push(ctx, elements); {
 	case err != nil:
-		fmt.Fprintf(a.stderr, "shardedlist: %d elements were taken, not printed, and not put back: %s\n", len(elements), oneLine(err.Error(), err))
+		fmt.Fprintf(a.stderr, "shardedlist: elements taken, not printed, and not put back: %d: %s\n", len(elements), oneLine(err.Error(), err))
 	case !errors.Is(cause, syscall.EPIPE):
-		fmt.Fprintf(a.stderr, "shardedlist: %d elements were put back\n", len(elements))
+		fmt.Fprintf(a.stderr, "shardedlist: elements put back: %d\n", len(elements))
 	}
 	return cause
 }

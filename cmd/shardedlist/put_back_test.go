@@ -97,7 +97,7 @@ func testPutBack(t *testing.T, server *redistest.Server, layout string) {
 				assert.Empty(t, stderr.String(), test.args)
 			} else {
 				assert.Equal(t, exitFailure, code, test.args)
-				assert.Equal(t, "shardedlist: "+test.lost+" elements were put back\nshardedlist: no space left on device\n", stderr.String(), test.args)
+				assert.Equal(t, "shardedlist: elements put back: "+test.lost+"\nshardedlist: no space left on device\n", stderr.String(), test.args)
 			}
 			assert.Equal(t, test.printed, out.String(), test.args)
 			list, err := shardedlist.New(server.Client(t), name, shardedlist.WithPlain())
@@ -151,7 +151,7 @@ func TestOnlyTheLastPageIsPutBack(t *testing.T) {
 	var stderr bytes.Buffer
 	code := execute(t.Context(), []string{"lpop", "l", "30000", "--redis", server.Addr()}, nil, &limited{room: 2*page + 2, err: syscall.ENOSPC}, &stderr)
 	assert.Equal(t, exitFailure, code)
-	assert.Equal(t, "shardedlist: 9999 elements were put back\nshardedlist: no space left on device\n", stderr.String())
+	assert.Equal(t, "shardedlist: elements put back: 9999\nshardedlist: no space left on device\n", stderr.String())
 	assert.Equal(t, "19999\n", run(t, server, nil, "llen", "l").out)
 }
 
@@ -185,7 +185,7 @@ func TestWhatCannotBePutBackIsSaid(t *testing.T) {
 	var stderr bytes.Buffer
 	code := execute(t.Context(), []string{"lpop", "l", "2", "--redis", server.Addr()}, nil, dying{server}, &stderr)
 	assert.Equal(t, exitBrokenPipe, code)
-	assert.Regexp(t, `^shardedlist: 2 elements were taken, not printed, and not put back: lpush "l": `, stderr.String())
+	assert.Regexp(t, `^shardedlist: elements taken, not printed, and not put back: 2: lpush "l": `, stderr.String())
 }
 
 // dying is an output that fails together with the server.

@@ -202,7 +202,7 @@ func TestTheShellPutsBack(t *testing.T) {
 					var stderr bytes.Buffer
 					code := execute(t.Context(), []string{"shell", "--redis", server.URL()}, strings.NewReader(lines), &limited{err: syscall.ENOSPC}, &stderr)
 					assert.Equal(t, exitFailure, code)
-					assert.Contains(t, stderr.String(), "elements were put back")
+					assert.Contains(t, stderr.String(), "elements put back")
 					got := <-start(t.Context(), nil, "lrange", name, "0", "-1", "--redis", server.URL())
 					assert.Equal(t, result{exitOK, "a\nb\nc\n", ""}, got, line)
 					got = <-start(t.Context(), nil, "info", "--json", name, "--redis", server.URL())
