@@ -3,8 +3,10 @@ package limit
 import (
 	"context"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -382,4 +384,27 @@ func TestNewClientsUseLimitersWhoseSlotIsStuckInAMove(t *testing.T) {
 	want["slots"] = 0
 	assert.Equal(t, want, c.counted(t, rdb))
 	checkKeys(t, rdb, name)
+}
+
+// Calls fail soon if the server cannot be reached: nothing was sent that might have counted.
+func TestAServerThatIsAwayIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	var dials atomic.Int64
+	rdb := redis.NewClient(&redis.Options{MaxRetries: -1, DialerRetries: 1, Dialer: func(context.Context, string, string) (net.Conn, error) {
+		dials.Add(1)
+		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	}})
+	t.Cleanup(func() { _ = rdb.Close() })
+	day, err := NewDailyCap(rdb, "away", 1, time.UTC)
+	require.NoError(t, err)
+	slots, err := NewSemaphore(rdb, "away", 1, time.Minute)
+	require.NoError(t, err)
+	for name, call := range map[string]func(context.Context) error{
+		"Add":        func(ctx context.Context) error { _, err := day.Add(ctx, "member"); return err },
+		"TryAcquire": func(ctx context.Context) error { _, err := slots.TryAcquire(ctx); return err },
+	} {
+		before := dials.Load()
+		require.ErrorIs(t, call(soon(t)), syscall.ECONNREFUSED, name)
+		assert.EqualValues(t, 1+maxReconnects, dials.Load()-before, name)
+	}
 }
