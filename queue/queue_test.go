@@ -247,15 +247,16 @@ func TestADelayedJobComesAtItsTime(t *testing.T) {
 		consume(t, q, 1, func(_ context.Context, job *Job) error { got <- string(job.Payload); return nil })
 		eventually(t, func() bool { armed, err := q.armed(ctx); return err == nil && armed })
 		start := time.Now()
-		_, err := q.Push(ctx, "third", At(start.Add(300*time.Millisecond)))
+		dues := []time.Duration{100 * time.Millisecond, time.Second, 2 * time.Second} // far apart, for pushes that take long
+		_, err := q.Push(ctx, "third", At(start.Add(dues[2])))
 		require.NoError(t, err)
-		_, err = q.Push(ctx, "first", In(100*time.Millisecond)) // earlier than what the consumer waits for
+		_, err = q.Push(ctx, "first", In(dues[0])) // earlier than what the consumer waits for
 		require.NoError(t, err)
-		_, err = q.PushMany(ctx, []any{"second"}, In(200*time.Millisecond))
+		_, err = q.PushMany(ctx, []any{"second"}, In(dues[1]))
 		require.NoError(t, err)
 		for i, want := range []string{"first", "second", "third"} {
 			assert.Equal(t, want, <-got)
-			assert.GreaterOrEqual(t, time.Since(start), time.Duration(i+1)*99*time.Millisecond)
+			assert.GreaterOrEqual(t, time.Since(start), dues[i]-time.Millisecond)
 		}
 		_, err = q.Push(ctx, "past", At(start))
 		require.NoError(t, err)
