@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -146,7 +145,7 @@ func (sc *scenario) checkJobs(spec jobsSpec, accept func(found places, keys []jo
 	return found
 }
 
-// keepLog copies the append-only file of a server that has one, which tells what each script has changed. It returns where it is.
+// keepLog copies the directory of a server that has an append-only file, which tells what each script has changed. It returns where it is.
 func (sc *scenario) keepLog() string {
 	if !slices.Contains(sc.fault.config, "appendonly yes") {
 		return ""
@@ -156,7 +155,7 @@ func (sc *scenario) keepLog() string {
 		return err.Error()
 	}
 	kept := fmt.Sprintf("%s/%s-%s-log-%d", sc.out, sc.fault.name, sc.kind, sc.lap)
-	err = errors.Join(os.RemoveAll(kept), os.CopyFS(kept, os.DirFS(filepath.Join(config["dir"], config["appenddirname"]))))
+	err = errors.Join(os.RemoveAll(kept), os.CopyFS(kept, os.DirFS(config["dir"])))
 	if err != nil {
 		return err.Error()
 	}

@@ -54,6 +54,9 @@ const limits = `
   over with a clock more than twenty seconds ahead of its master's.
 - A job is done again if its lease runs out: if its process is killed, stopped, or cut off from the server for as long as that. The context of
   its handler tells, if that process lives.
+- A server that is killed while it writes its append-only file may leave a part of a script there. Redis (7.0 and 8.0 were tried), and Valkey
+  up to 8, [carry that part out](https://github.com/valkey-io/valkey/pull/4342) when they start for the second time: an element is doubled,
+  lost, or a job counted twice. Valkey 9.1 does not. The program mends the file before each start, as ` + "`redis-check-aof --fix`" + ` does.
 - A cut drops all packets between two sides; for a moment before that, only requests pass. Links that lose some packets, or that stay
   broken in one direction, are not tried.
 `

@@ -99,6 +99,9 @@ func (p *process) start(ctx context.Context) error {
 	}
 	defer log.Close()
 
+	if err := p.mend(); err != nil {
+		return err
+	}
 	p.cmd = exec.Command(p.argv[0], p.argv[1:]...)
 	p.cmd.Dir = p.dir
 	p.cmd.Stdout, p.cmd.Stderr = log, log
