@@ -342,7 +342,7 @@ func TestAUniqueKeyThatMovesIsFreed(t *testing.T) {
 			source, target := server.Nodes()[home].Client(t).(*redis.Client), server.Nodes()[(home+1)%3].Client(t).(*redis.Client)
 			require.NoError(t, target.Do(ctx, "cluster", "setslot", slot, "importing", source.Do(ctx, "cluster", "myid").Val()).Err())
 			require.NoError(t, source.Do(ctx, "cluster", "setslot", slot, "migrating", target.Do(ctx, "cluster", "myid").Val()).Err())
-			found, err := source.Keys(ctx, "*:unique:*").Result()
+			found, err := source.Keys(ctx, "{"+q.Name()+"}:queue:unique:*").Result()
 			require.NoError(t, err)
 			require.Len(t, found, 1)
 			host, port, _ := net.SplitHostPort(server.Nodes()[(home+1)%3].Addr())
