@@ -36,7 +36,7 @@ func (q *Queue) Run(ctx context.Context, workers int, handler Handler) error {
 	if workers < 1 || workers > MaxWorkers || handler == nil {
 		return fmt.Errorf("%w: %d workers, and a handler that is nil: %t", ErrWorkers, workers, handler == nil)
 	}
-	r := &run{Queue: q, handler: handler, ctx: ctx, free: workers, leases: map[string]*lease{}}
+	r := &run{Queue: q, handler: handler, ctx: ctx, workers: workers, free: workers, leases: map[string]*lease{}}
 	r.changed.L = &r.mu
 	stop := context.AfterFunc(ctx, r.stop)
 	defer stop()
@@ -72,13 +72,14 @@ func (q *Queue) Run(ctx context.Context, workers int, handler Handler) error {
 type run struct {
 	*Queue
 	handler Handler
+	workers int
 	ctx     context.Context
 
 	mu      sync.Mutex
-	changed sync.Cond // free or stopped has changed, or leases has become empty
+	changed sync.Cond // free or stopped has changed
 	free    int       // how many more handlers may be called
 	stopped bool
-	leases  map[string]*lease // by member
+	leases  map[string]*lease // the latest of each job, by the id that the server knows
 
 	settles context.Context // ends when Run returns
 }
@@ -128,7 +129,10 @@ func (r *run) begin(elements []string, sent time.Time) {
 	}
 	r.mu.Lock()
 	for _, l := range leases {
-		r.leases[l.member] = l
+		if old := r.leases[l.id()]; old != nil {
+			old.end(ErrLeaseLost) // no matter what its timer says
+		}
+		r.leases[l.id()] = l
 	}
 	r.free -= len(leases)
 	late := r.stopped
@@ -195,7 +199,9 @@ func (r *run) release(l *lease) {
 	l.end(nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.leases, l.member)
+	if r.leases[l.id()] == l {
+		delete(r.leases, l.id())
+	}
 	r.free++
 	r.changed.Broadcast()
 }
@@ -207,7 +213,7 @@ func (r *run) finish(taken <-chan error) error {
 		<-taken
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		for len(r.leases) > 0 {
+		for r.free < r.workers {
 			r.changed.Wait()
 		}
 		close(over)

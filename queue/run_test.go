@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -75,6 +76,39 @@ func TestAHandlerIsToldThatItsLeaseHasEnded(t *testing.T) {
 			assert.Equal(t, Stats{Done: 1}, stats)
 		})
 	}
+}
+
+// A process that gets a job again ends the lease that it had before, though it believes that this lasts.
+func TestAJobThatComesBackEndsTheOldLease(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, q := t.Context(), newQueue(t, server.Client(t), Lease(time.Hour))
+		_, err := q.Push(ctx, "job")
+		require.NoError(t, err)
+		first, old, again, told := make(chan *Job, 1), make(chan context.Context, 1), make(chan error, 1), make(chan struct{})
+		c := consume(t, q, 2, func(ctx context.Context, job *Job) error {
+			switch {
+			case string(job.Payload) == "wake up":
+				return nil
+			case job.Attempt > 1:
+				again <- context.Cause(<-old)
+				<-told
+				return nil
+			}
+			old <- ctx
+			first <- job
+			<-ctx.Done()
+			close(told)
+			return nil
+		})
+		job := <-first
+		require.NoError(t, q.one.Client().ZAdd(ctx, q.keys.times, redis.Z{Score: -1, Member: job.member}).Err()) // it ended in 1970
+		_, err = q.Push(ctx, "wake up")
+		require.NoError(t, err)
+		require.ErrorIs(t, <-again, ErrLeaseLost)
+		eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Done == 2 })
+		require.NoError(t, c.end())
+	})
 }
 
 // When Run has to return, handlers finish within the grace; then they are told, and what they do not finish goes back to the queue

@@ -35,6 +35,9 @@ type claim struct {
 	unique string // of the job
 }
 
+// id returns the id of the job, as the server knows it.
+func (c claim) id() string { return c.member[:len(c.member)-leaseSize] }
+
 // settle ends a lease. It returns ErrLeaseLost if the lease had ended before.
 func (q *Queue) settle(ctx context.Context, c claim, v verdict) error {
 	if v.dead {

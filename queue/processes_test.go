@@ -1,0 +1,249 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist/internal/redistest"
+)
+
+const (
+	processes         = 20
+	workersPerProcess = 50
+)
+
+// process says what a process of its own consumes, and how. It records each job that it begins in the list record of the server.
+type process struct {
+	Addrs                    []string
+	Queue                    string
+	Number                   int
+	Rate, Burst, Concurrency int64
+	Lease, Work              time.Duration // Work is what each job takes
+}
+
+func (p process) open(t *testing.T, rdb redis.UniversalClient) *Queue {
+	options := []Option{Lease(p.Lease)}
+	if p.Rate > 0 {
+		options = append(options, Rate(p.Rate, time.Second), Burst(p.Burst))
+	}
+	if p.Concurrency > 0 {
+		options = append(options, Concurrency(p.Concurrency))
+	}
+	return openQueue(t, rdb, p.Queue, options...)
+}
+
+// record returns the key of a list in the slot of the queue.
+func record(q *Queue) string { return "{" + q.Name() + "}record" }
+
+// ready returns the key that counts the processes that are about to run.
+func ready(q *Queue) string { return "{" + q.Name() + "}ready" }
+
+// recordScript records which process began which lease, and when that ends.
+var recordScript = redis.NewScript(
+	`return redis.call('RPUSH', KEYS[2], ARGV[1] .. ' ' .. redis.call('ZSCORE', KEYS[1], ARGV[2]) .. ' ' .. ARGV[2])`)
+
+const processVariable = "QUEUE_TEST_PROCESS"
+
+func TestConsumerProcess(t *testing.T) {
+	value := os.Getenv(processVariable)
+	if value == "" {
+		t.Skip("it is for the tests that start processes")
+	}
+	var p process
+	require.NoError(t, json.Unmarshal([]byte(value), &p))
+	rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: p.Addrs, IsClusterMode: len(p.Addrs) > 1})
+	defer rdb.Close()
+	q := p.open(t, rdb)
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // the parent ends it, or has died
+		stop()
+	}()
+	require.NoError(t, rdb.Incr(ctx, ready(q)).Err())
+	require.NoError(t, q.Run(ctx, workersPerProcess, func(ctx context.Context, job *Job) error {
+		if err := recordScript.Run(ctx, rdb, []string{q.keys.times, record(q)}, p.Number, job.member).Err(); err != nil {
+			return err
+		}
+		time.Sleep(p.Work)
+		return nil
+	}))
+}
+
+// start starts processes that consume the queue, until the test ends.
+func (p process) start(t *testing.T, q *Queue) []*exec.Cmd {
+	commands := make([]*exec.Cmd, processes)
+	for i := range commands {
+		p.Number = i
+		value, err := json.Marshal(p)
+		require.NoError(t, err)
+		cmd := exec.Command(os.Args[0], "-test.run", "^TestConsumerProcess$")
+		cmd.Env = append(os.Environ(), processVariable+"="+string(value))
+		stdin, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		commands[i] = cmd
+		t.Cleanup(func() {
+			_ = stdin.Close()
+			if err := cmd.Wait(); cmd.ProcessState.Exited() { // else the test has killed it
+				assert.NoError(t, err, "process %d", i)
+			}
+		})
+	}
+	eventually(t, func() bool {
+		n, err := q.one.Client().Get(t.Context(), ready(q)).Int()
+		return err == nil && n == processes
+	})
+	return commands
+}
+
+// begun is a job that a process began.
+type begun struct {
+	process int
+	end     int64 // of its lease, in Unix milliseconds
+	member  string
+}
+
+func recorded(t *testing.T, q *Queue) []begun {
+	entries, err := q.one.Client().LRange(t.Context(), record(q), 0, -1).Result()
+	require.NoError(t, err)
+	all := make([]begun, len(entries))
+	for i, entry := range entries {
+		fields := strings.SplitN(entry, " ", 3)
+		number, err := strconv.Atoi(fields[0])
+		require.NoError(t, err)
+		score, err := strconv.ParseFloat(fields[1], 64)
+		require.NoError(t, err)
+		all[i] = begun{number, int64(-score), fields[2]}
+	}
+	return all
+}
+
+// onProcesses runs a test with a queue that processes consume, on a server and on a cluster.
+func onProcesses(t *testing.T, p process, test func(t *testing.T, q *Queue, p process)) {
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Cluster} {
+		t.Run(string(kind), func(t *testing.T) {
+			if testing.Short() && kind == redistest.Cluster {
+				t.Skip("starting so many processes takes a while")
+			}
+			server := redistest.Start(t, kind)
+			p := p
+			p.Addrs, p.Queue = server.Addrs(), fmt.Sprintf("%s-%d", t.Name(), queues.Add(1))
+			q := p.open(t, server.Client(t))
+			t.Cleanup(func() { check(t, q) })
+			test(t, q, p)
+		})
+	}
+}
+
+// Twenty processes of fifty workers begin no more jobs than the rate and the burst allow, by the server's clock, and nearly as many.
+func TestTheRateHoldsOverRealProcesses(t *testing.T) {
+	t.Parallel()
+	limit := process{Rate: 300, Burst: 300, Lease: time.Hour} // no heartbeat changes when a lease ends
+	onProcesses(t, limit, func(t *testing.T, q *Queue, p process) {
+		const jobs = 2000
+		p.start(t, q)
+		_, err := q.PushMany(t.Context(), numbered(jobs))
+		require.NoError(t, err)
+		eventually(t, func() bool { s, err := q.Stats(t.Context()); return err == nil && s.Done == jobs })
+		all, who := recorded(t, q), map[int]int{}
+		b := &begins{q: q}
+		for _, job := range all {
+			b.times = append(b.times, job.end-p.Lease.Milliseconds())
+			who[job.process]++
+		}
+		require.Len(t, all, jobs)
+		for _, window := range []int64{10, 100, 1000} {
+			assert.LessOrEqual(t, int64(b.most(window)), p.Rate*window/1000+p.Burst+1, "in %d ms", window)
+		}
+		took := time.Duration(b.times[jobs-1]-b.times[0]) * time.Millisecond
+		used := jobs / (took.Seconds()*float64(p.Rate) + float64(p.Burst))
+		t.Logf("%d processes began jobs; %.1f %% of the rate was used", len(who), 100*used)
+		assert.Greater(t, used, .95)
+		assert.Greater(t, len(who), processes/4)
+	})
+}
+
+// Twenty processes of fifty workers never hold more leases than the concurrency, by the record of the server, and nearly as many. One
+// that is killed frees its share within a lease.
+func TestTheConcurrencyHoldsOverRealProcesses(t *testing.T) {
+	t.Parallel()
+	limit := process{Concurrency: 100, Lease: 3 * time.Second, Work: 500 * time.Millisecond}
+	onProcesses(t, limit, func(t *testing.T, q *Queue, p process) {
+		const jobs = 2000
+		ctx, rdb := t.Context(), q.one.Client()
+		commands := p.start(t, q)
+		_, err := q.PushMany(ctx, numbered(jobs))
+		require.NoError(t, err)
+
+		// look returns how many leases the server knows, and how many jobs were begun.
+		look := func() (leased, count int64) {
+			var inLease, length *redis.IntCmd
+			_, err := rdb.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+				inLease, length = pipe.ZCount(ctx, q.keys.times, "-inf", "(0"), pipe.LLen(ctx, record(q))
+				return nil
+			})
+			require.NoError(t, err)
+			return inLease.Val(), length.Val()
+		}
+		now := func() int64 {
+			at, err := rdb.Do(ctx, "EVAL", "local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000)", 1, record(q)).Int64()
+			require.NoError(t, err)
+			return at
+		}
+		var samples []float64
+		var held []begun
+		var most, killed int64
+		freed := map[string]int64{}
+		eventually(t, func() bool {
+			leased, count := look()
+			most = max(most, leased)
+			if len(samples) > 0 && count <= jobs-p.Concurrency || leased == p.Concurrency {
+				samples = append(samples, float64(leased))
+			}
+			if len(held) == 0 && count > jobs/4 {
+				all := recorded(t, q)
+				victim := all[len(all)-1].process
+				require.NoError(t, commands[victim].Process.Kill())
+				killed = now()
+				for _, job := range all {
+					if job.process == victim && rdb.ZScore(ctx, q.keys.times, job.member).Err() == nil {
+						held = append(held, job)
+					}
+				}
+			}
+			for _, job := range held {
+				if freed[job.member] == 0 && rdb.ZScore(ctx, q.keys.times, job.member).Err() == redis.Nil {
+					freed[job.member] = now()
+				}
+			}
+			s, err := q.Stats(ctx)
+			return err == nil && s.Done == jobs
+		})
+		assert.Equal(t, p.Concurrency, most)
+		require.NotEmpty(t, samples)
+		var sum float64
+		for _, leased := range samples {
+			sum += leased
+		}
+		used := sum / float64(len(samples)) / float64(p.Concurrency)
+		t.Logf("%.1f %% of the concurrency was used, of %d looks; the killed process held %d leases", 100*used, len(samples), len(held))
+		assert.Greater(t, used, .95)
+		require.NotEmpty(t, held)
+		for _, job := range held {
+			require.NotZero(t, freed[job.member])
+			assert.LessOrEqual(t, freed[job.member], killed+p.Lease.Milliseconds()+1000, "within a lease, and what the machine needs")
+		}
+	})
+}
