@@ -312,6 +312,19 @@ func TestAKilledHolderFreesItsShare(t *testing.T) {
 	assert.NoError(t, p.Release(soon(t)))
 }
 
+// A permit whose lease has ended by the time of the reply is lost at once.
+func TestAReplyThatComesAfterTheLeaseIsOfALostPermit(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Embedded)
+	rdb := server.Client(t)
+	s := newSemaphore(t, rdb, newName(t, rdb), 1, time.Second)
+	for range 1000 {
+		p := newPermit(s.holders, "late", acquired{sent: time.Now().Add(-2 * time.Second)})
+		<-p.ctx.Done()
+		assert.ErrorIs(t, context.Cause(p.ctx), ErrLost)
+	}
+}
+
 // A permit that is not refreshed in time is lost: its context ends, with the cause, and what is done with it fails.
 func TestALostPermitSaysSo(t *testing.T) {
 	t.Parallel()

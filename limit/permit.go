@@ -26,7 +26,7 @@ type permit struct {
 func newPermit(h *holders, id string, got acquired) *permit {
 	p := &permit{holders: h, id: id, token: got.token, copies: got.copies}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
-	p.ends = time.AfterFunc(time.Until(got.sent.Add(h.lease)), func() { p.end(ErrLost) })
+	p.ends = time.AfterFunc(time.Until(got.sent.Add(h.lease)), func() { p.cancel(ErrLost) }) // at once if the reply came too late
 	if h.refreshes {
 		go p.keep()
 	}
