@@ -296,7 +296,9 @@ func TestJobsAreDoneWhenMemoryIsFull(t *testing.T) {
 				_, err = q.Push(ctx, "more", opts...)
 				require.ErrorContains(t, err, "OOM")
 			}
+			require.NoError(t, q.Pause(ctx))
 			c := consume(t, q, 4, func(context.Context, *Job) error { return errors.New("it failed") })
+			require.NoError(t, q.Resume(ctx))
 			eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Dead == 60 })
 			require.NoError(t, c.end())
 			element, err := q.Dead().LIndex(ctx, 7)
@@ -307,6 +309,40 @@ func TestJobsAreDoneWhenMemoryIsFull(t *testing.T) {
 			done := make(chan string)
 			consume(t, q, 1, func(_ context.Context, job *Job) error { done <- job.ID; return nil })
 			assert.Equal(t, job.ID, <-done)
+		})
+	}
+}
+
+// A handler that outlives its lease keeps its job while the memory of the server is full.
+func TestLeasesAreExtendedWhenMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, kind)
+			ctx, rdb, lease := t.Context(), server.Client(t), 2*time.Second
+			q := newQueue(t, rdb, Lease(lease))
+			_, err := q.Push(ctx, "job")
+			require.NoError(t, err)
+			require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
+			outlived := make(chan error, 1)
+			consume(t, q, 2, func(ctx context.Context, job *Job) error {
+				first, err := leaseEnd(q, job)
+				if err != nil {
+					return err
+				}
+				for ctx.Err() == nil { // until more than a lease was added to the first one
+					if end, err := leaseEnd(q, job); err != nil || end > first+lease.Milliseconds() {
+						outlived <- errors.Join(err, ctx.Err())
+						return nil
+					}
+					time.Sleep(lease / 20)
+				}
+				outlived <- context.Cause(ctx)
+				return nil
+			})
+			require.NoError(t, <-outlived)
+			eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Done == 1 })
 		})
 	}
 }

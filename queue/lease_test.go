@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardedlist/shardedlist"
 	"github.com/shardedlist/shardedlist/internal/blocking"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
@@ -91,28 +92,32 @@ func TestTokensComeThoughTheClockIsSetBack(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
 		q := newQueue(t, rdb, Rate(100, time.Second))
-		ahead := time.Now().Add(time.Hour).UnixMicro()
-		require.NoError(t, rdb.HSet(ctx, q.keys.state, "tat", ahead).Err())
-		_, err := q.PushMany(ctx, numbered(20))
-		require.NoError(t, err)
 		consume(t, q, 3, func(context.Context, *Job) error { return nil })
-		eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Done == 20 })
+		for _, jobs := range []int64{20, 40} { // the second time, the server knows by which limits the bucket counts
+			ahead := time.Now().Add(time.Hour).UnixMicro()
+			require.NoError(t, rdb.HSet(ctx, q.keys.state, "tat", ahead).Err())
+			_, err := q.PushMany(ctx, numbered(20))
+			require.NoError(t, err)
+			eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Done == jobs })
+		}
 	})
 }
 
-// One take copies some megabytes at most.
+// One take copies some megabytes at most, also if the first job is a small one.
 func TestATakeIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx, q := t.Context(), newQueue(t, server.Client(t))
 		payload := strings.Repeat("x", 1<<20)
+		_, err := q.Push(ctx, "small")
+		require.NoError(t, err)
 		for range 8 {
 			_, err := q.Push(ctx, payload, In(time.Millisecond))
 			require.NoError(t, err)
 			_, err = q.Push(ctx, payload)
 			require.NoError(t, err)
 		}
-		for left := 16; left > 0; {
+		for left := 17; left > 0; {
 			jobs, claims := take(t, q, 100)
 			left -= len(jobs)
 			assert.LessOrEqual(t, len(jobs), 5)
@@ -144,6 +149,49 @@ func TestElementsThatOthersPushAreJobs(t *testing.T) {
 			assert.Equal(t, 1, jobs[0].Attempt)
 			require.NoError(t, q.settle(ctx, claims[0], verdict{done: true}))
 		}
+	})
+}
+
+// A take that is sent again, as its reply was lost, leaves out the jobs whose envelopes are gone meanwhile.
+func TestATakeThatIsSentAgainBearsWithAMissingEnvelope(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		q := newQueue(t, rdb)
+		_, err := q.PushMany(ctx, numbered(5))
+		require.NoError(t, err)
+		s := &source{Queue: q, name: "test"}
+		n := q.one.Sessions().Get()
+		n.Begin()
+		send := func() []string {
+			outcome := n.Do(ctx, time.Now().Add(patience), s.Pop(2, blocking.No, ""))
+			require.NoError(t, outcome.Err)
+			elements, _ := s.Read(outcome.Reply)
+			return elements
+		}
+		require.Len(t, send(), 2)
+		require.Len(t, send(), 2, "it was sent again")
+		first, _, err := leased(send()[0])
+		require.NoError(t, err)
+		require.NoError(t, rdb.HDel(ctx, q.keys.jobs, first.member[:len(first.member)-leaseSize]).Err())
+		assert.Len(t, send(), 1)
+		assert.NoError(t, rdb.ZRem(ctx, q.keys.times, first.member).Err())
+	})
+}
+
+// The end of a job that could not be recorded is not passed over in silence.
+func TestRunTellsThatTheEndOfAJobCouldNotBeRecorded(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		told := make(chan error, 1)
+		q := openQueue(t, rdb, t.Name(), OnError(func(err error) { told <- err }))
+		_, err := q.Push(ctx, "job")
+		require.NoError(t, err)
+		require.NoError(t, rdb.Set(ctx, q.grave.Keys().Meta, "no hash", 0).Err())
+		c := consume(t, q, 1, func(context.Context, *Job) error { return ErrDead })
+		require.ErrorIs(t, <-told, shardedlist.ErrWrongType)
+		require.ErrorIs(t, c.end(), ErrUnfinished)
 	})
 }
 

@@ -91,6 +91,62 @@ func TestTheRateHoldsOverAllProcesses(t *testing.T) {
 	}
 }
 
+// Without Burst, a consumer that is a tenth of the period late loses no tokens, or one that is 100 ms late.
+func TestTheBurstOfARate(t *testing.T) {
+	t.Parallel()
+	for _, rate := range []struct {
+		n     int64
+		per   time.Duration
+		burst int64
+	}{
+		{1, time.Hour, 1}, {10, time.Minute, 1}, {600, time.Minute, 60}, {1, time.Second, 1}, {10, time.Second, 1},
+		{19, time.Second, 2}, {1000, time.Second, 100}, {10, 100 * time.Millisecond, 10}, {1, 2 * time.Millisecond, 50},
+	} {
+		s := defaults()
+		require.NoError(t, Rate(rate.n, rate.per)(&s))
+		require.NoError(t, s.check())
+		assert.Equal(t, rate.burst, s.burst, "%d in %v", rate.n, rate.per)
+	}
+}
+
+// Processes that are replaced one by one have different limits for a while. Neither refills the bucket of the other: together they begin
+// no more than the larger burst, while no tokens arrive. When the old ones are gone, the rate is the new one, at once.
+func TestTwoLimitsShareABucket(t *testing.T) {
+	t.Parallel()
+	for _, limits := range []struct {
+		name    string
+		one, by []Option
+		most    int
+	}{
+		{"two bursts", []Option{Rate(60, time.Hour), Burst(60)}, []Option{Rate(60, time.Hour), Burst(1)}, 61},
+		{"the smaller first", []Option{Rate(60, time.Hour), Burst(1)}, []Option{Rate(60, time.Hour), Burst(60)}, 61},
+		{"two rates", []Option{Rate(30, time.Hour), Burst(50)}, []Option{Rate(60, time.Hour), Burst(7)}, 51},
+		{"the same rate by another period", []Option{Rate(24, 24*time.Hour)}, []Option{Rate(1, time.Hour)}, 3},
+	} {
+		t.Run(limits.name, func(t *testing.T) {
+			t.Parallel()
+			redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+				ctx := t.Context()
+				q := newQueue(t, server.Client(t), append(limits.one, Lease(time.Hour))...)
+				by := openQueue(t, server.Client(t), q.Name(), append(limits.by, Lease(time.Hour))...)
+				_, err := q.PushMany(ctx, numbered(500))
+				require.NoError(t, err)
+				taken := 0
+				for range 10 {
+					for _, q := range []*Queue{q, by} {
+						jobs, _ := take(t, q, 100)
+						taken += len(jobs)
+					}
+				}
+				assert.LessOrEqual(t, taken, limits.most)
+				assert.GreaterOrEqual(t, taken, int(max(q.burst, by.burst)))
+				faster := openQueue(t, server.Client(t), q.Name(), Rate(1000, time.Second), Burst(100))
+				eventually(t, func() bool { jobs, _ := take(t, faster, 100); return len(jobs) > 0 })
+			})
+		})
+	}
+}
+
 // Many processes never run more jobs at once than the concurrency, by the record of the server, and use it.
 func TestTheConcurrencyHoldsOverAllProcesses(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,7 @@ import (
 
 var (
 	cancelScript = script.Load("queue_cancel")
+	pauseScript  = script.Load("queue_pause")
 	resumeScript = script.Load("queue_resume")
 	retryScript  = script.Load("queue_retry")
 	statsScript  = script.Load("queue_stats")
@@ -59,13 +60,18 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 
 // Pause makes all consumers take no more jobs, until [Queue.Resume]. Jobs that run go on. O(1).
 func (q *Queue) Pause(ctx context.Context) error {
-	return q.wrap("pause", q.one.Client().HSet(ctx, q.keys.state, "paused", 1).Err())
+	return q.wrap("pause", q.confirmed(ctx, pauseScript))
 }
 
 // Resume ends [Queue.Pause], and wakes the consumers. O(1).
 func (q *Queue) Resume(ctx context.Context) error {
-	_, err := q.one.Sessions().Confirmed(resumeScript, []any{q.one.Keys().Meta}).Run(ctx)
-	return q.wrap("resume", err)
+	return q.wrap("resume", q.confirmed(ctx, resumeScript))
+}
+
+// confirmed runs a script on the keys of the queue that may run twice.
+func (q *Queue) confirmed(ctx context.Context, s *script.Script) error {
+	_, err := q.one.Sessions().Confirmed(s, []any{q.one.Keys().Meta}).Run(ctx)
+	return err
 }
 
 // Cancel removes a job that is delayed, or waits to be tried again. It returns ErrRunning for one that is leased, and ErrNotFound for
@@ -91,7 +97,8 @@ func (q *Queue) Cancel(ctx context.Context, id string) error {
 }
 
 // Retry takes a job out of the list of the dead, and lets the queue try it from the start, before all jobs that wait. It returns
-// ErrNotFound if no dead job has the id. It reads the list of the dead up to the job: O(jobs dead).
+// ErrNotFound if no dead job has the id. It reads the list of the dead up to the job: O(jobs dead). The job does not get its unique key
+// back: another one may have it.
 func (q *Queue) Retry(ctx context.Context, id string) error {
 	return q.wrap("retry", q.retry(ctx, id))
 }
@@ -125,27 +132,29 @@ func (q *Queue) retryOne(ctx context.Context, element string, job *Job) error {
 }
 
 // RetryAll does what Retry does for all jobs that are dead when it begins, the oldest first, and returns how many there were. Each is
-// one step: if ctx ends, or one fails, those before have been done.
+// one step: if ctx ends, or one fails, those before have been done. Elements that no queue has written stay.
 func (q *Queue) RetryAll(ctx context.Context) (retried int64, err error) {
 	left, err := q.dead.LLen(ctx)
-	for ; left > 0 && err == nil; left-- {
+	for strangers := int64(0); left > 0 && err == nil; left-- {
 		var element string
-		if element, err = q.dead.LIndex(ctx, 0); err == redis.Nil {
-			return retried, nil
+		if element, err = q.dead.LIndex(ctx, strangers); err != nil {
+			break
 		}
-		var job *Job
-		if err == nil {
-			job, err = Parse(element)
+		job, parseErr := Parse(element)
+		if parseErr != nil {
+			strangers++
+			continue
 		}
-		if err == nil {
-			err = q.retryOne(ctx, element, job)
-		}
+		err = q.retryOne(ctx, element, job)
 		if script.IsDone(err) {
 			retried++
 		}
 		if errors.Is(err, ErrNotFound) {
 			err = nil
 		}
+	}
+	if err == redis.Nil { // others were faster
+		err = nil
 	}
 	return retried, q.wrap("retry", err)
 }

@@ -24,7 +24,8 @@ const (
 	// MaxWorkers is the largest number of workers of one Run.
 	MaxWorkers = 100_000
 
-	longest = 365 * 24 * time.Hour // of a time that is an option
+	longest  = 365 * 24 * time.Hour   // of a time that is an option
+	lateness = 100 * time.Millisecond // of a consumer that loses no tokens, without Burst
 )
 
 // Option is an option of New.
@@ -53,14 +54,14 @@ func (s *settings) check() error {
 		return fmt.Errorf("%w: a burst without a rate", ErrOption)
 	}
 	if s.rate > 0 && s.burst == 0 {
-		s.burst = max(1, s.rate/10)
+		s.burst = int64(math.Ceil(float64(s.rate) * max(0.1, float64(lateness)/float64(s.per))))
 	}
 	return nil
 }
 
 // Rate limits how many jobs all consumers together begin: n in each period, as a token bucket admits them. Tokens arrive evenly, one
-// every per/n, and the bucket holds a tenth of n, but at least one, unless [Burst] says otherwise. So no period has more than n jobs
-// and a burst. A retry counts like a first attempt.
+// every per/n. The bucket holds those of a tenth of the period, or of 100 ms if that is longer, and at least one, unless [Burst] says
+// otherwise. So no period has more than n jobs and a burst. A retry counts like a first attempt.
 func Rate(n int64, per time.Duration) Option {
 	return func(s *settings) error {
 		if n < 1 || per < time.Millisecond || per > longest || float64(per)/float64(n) < float64(time.Microsecond)/10 {
@@ -71,7 +72,8 @@ func Rate(n int64, per time.Duration) Option {
 	}
 }
 
-// Burst sets how many tokens the bucket of Rate holds: how many jobs may begin at once after a pause.
+// Burst sets how many tokens the bucket of Rate holds: how many jobs may begin at once after a pause. A token that arrives at a full
+// bucket is lost: with a burst of 1, the time by which each consumer comes late.
 func Burst(n int64) Option {
 	return func(s *settings) error {
 		if n < 1 || n > 1<<31 {

@@ -81,8 +81,8 @@ func (q *Queue) Push(ctx context.Context, payload any, opts ...PushOption) (id s
 	return ids[0], q.wrap("push", err)
 }
 
-// PushMany adds jobs, in their order, and returns their ids: all or none of up to some thousands. More are pushed in parts, each of
-// which is. If a part fails, PushMany returns the ids of those that were pushed, with ErrOutcomeUnknown also of those that may have been, and
+// PushMany adds jobs, in their order, and returns their ids: all or none of up to 1,000 of a megabyte together. More are pushed in parts,
+// each of which is. If a part fails, PushMany returns the ids of those that were pushed, with ErrOutcomeUnknown also of those that may have been, and
 // the error. It does not take [Unique].
 func (q *Queue) PushMany(ctx context.Context, payloads []any, opts ...PushOption) (ids []string, err error) {
 	if len(payloads) == 0 {
@@ -92,7 +92,7 @@ func (q *Queue) PushMany(ctx context.Context, payloads []any, opts ...PushOption
 	return ids, q.wrap("push", err)
 }
 
-// Bounds of a part of PushMany that is delayed.
+// Bounds of a part of PushMany.
 const (
 	partJobs  = 1000
 	partBytes = 1 << 20

@@ -33,8 +33,8 @@ import (
 // The jobs that wait are the elements of the sharded list of the same name, or of the plain list there, which the queue takes over. An
 // element that the queue has not written is the payload of a job. Such a job gets an id when it is taken.
 //
-// A method fails as those of [shardedlist.ShardedList] do. It does not work on a list that is spread over many slots: the error is
-// [shardedlist.ErrSpread].
+// A method fails as those of [shardedlist.ShardedList] do. A queue does not work on a list that is spread over many slots: New and Run
+// fail with [shardedlist.ErrSpread].
 type Queue struct {
 	settings
 	list, dead *shardedlist.ShardedList
@@ -67,19 +67,23 @@ func New(rdb redis.UniversalClient, name string, opts ...Option) (*Queue, error)
 	if q.list, err = shardedlist.New(rdb, name, options...); err != nil {
 		return nil, err
 	}
-	q.one = inOneSlot(q.list)
+	if q.one, err = inOneSlot(q.list); err != nil {
+		return nil, q.wrap("open", err)
+	}
 	prefix := q.one.Keys().Prefix
 	if q.dead, err = shardedlist.New(rdb, prefix+"dead", q.listOptions...); err != nil {
 		return nil, err
 	}
-	q.grave = inOneSlot(q.dead)
+	if q.grave, err = inOneSlot(q.dead); err != nil {
+		return nil, q.wrap("open", err)
+	}
 	q.keys = keys{prefix + "queue", prefix + "queue:times", prefix + "queue:jobs"}
 	q.settlers = batch.New(q.one.Sessions(), &batch.Kind{Join: q.joinSettles, Share: shareSettles})
 	return q, nil
 }
 
-func inOneSlot(list *shardedlist.ShardedList) *oneslot.List {
-	return inside.Layout(list).(interface{ InOneSlot() *oneslot.List }).InOneSlot()
+func inOneSlot(list *shardedlist.ShardedList) (*oneslot.List, error) {
+	return inside.Layout(list).(interface{ InOneSlot() (*oneslot.List, error) }).InOneSlot()
 }
 
 // Name returns the name of the queue, as given to New.

@@ -30,8 +30,9 @@ const lastMoment = time.Second
 // refuses for good to give it jobs, as for a list of another type. It bears with a server that fails over, or does not answer: see
 // [OnError].
 //
-// All jobs of one Run share a heartbeat and a connection on which it waits. It does not poll: a push, a job that ends, [Queue.Resume],
-// or the time at which a job is due wakes it.
+// All jobs of one Run share a heartbeat and a connection on which it waits. A push, a job that ends, [Queue.Resume], or the time at which
+// a job is due wakes it. It asks without a reason only when a BLPOP ends: every two seconds, or after half of the client's ReadTimeout if
+// that is shorter.
 func (q *Queue) Run(ctx context.Context, workers int, handler Handler) error {
 	if workers < 1 || workers > MaxWorkers || handler == nil {
 		return fmt.Errorf("%w: %d workers, and a handler that is nil: %t", ErrWorkers, workers, handler == nil)
@@ -79,6 +80,7 @@ type run struct {
 	changed sync.Cond // free or stopped has changed
 	free    int       // how many more handlers may be called
 	stopped bool
+	failed  bool              // the end of a job could not be recorded
 	leases  map[string]*lease // the latest of each job, by the id that the server knows
 
 	settles context.Context // ends when Run returns
@@ -176,7 +178,11 @@ func (r *run) work(l *lease, late bool) {
 		if late {
 			v = verdict{}
 		}
-		r.settleUntilDone(r.settles, l.claim, v)
+		if !r.settleUntilDone(r.settles, l.claim, v) {
+			r.mu.Lock()
+			r.failed = true
+			r.mu.Unlock()
+		}
 		r.release(l)
 	}()
 	switch {
@@ -223,6 +229,11 @@ func (r *run) finish(taken <-chan error) error {
 		defer timer.Stop()
 		select {
 		case <-over:
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.failed {
+				return ErrUnfinished
+			}
 			return nil
 		case <-timer.C:
 		}

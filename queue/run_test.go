@@ -225,6 +225,8 @@ func TestBadUse(t *testing.T) {
 	}
 	_, err = q.PushMany(ctx, numbered(2), Unique("x", time.Second))
 	require.ErrorIs(t, err, ErrOption)
+	_, err = New(rdb, "queue", List(shardedlist.WithParts(4)))
+	require.ErrorIs(t, err, shardedlist.ErrSpread)
 	for _, payload := range []any{7, nil, make([]byte, MaxPayload+1)} {
 		_, err = q.Push(ctx, payload)
 		require.ErrorIs(t, err, ErrPayload)
@@ -358,11 +360,13 @@ func TestRetryAllRetriesAllThatAreDead(t *testing.T) {
 		c := consume(t, q, 3, func(context.Context, *Job) error { return ErrDead })
 		eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Dead == 10 })
 		require.NoError(t, c.end())
+		_, err = q.Dead().LPush(ctx, "no envelope")
+		require.NoError(t, err)
 		retried, err := q.RetryAll(ctx)
 		require.NoError(t, err)
 		assert.EqualValues(t, 10, retried)
 		assert.Len(t, check(t, q).delayed, 10)
-		assert.Empty(t, check(t, q).dead)
+		assert.Equal(t, []string{"no envelope"}, check(t, q).dead)
 	})
 }
 

@@ -33,6 +33,7 @@ type verdict struct {
 type claim struct {
 	member string // in the sorted set of times
 	unique string // of the job
+	size   int    // of its envelope, in bytes
 }
 
 // id returns the id of the job, as the server knows it.
@@ -53,6 +54,7 @@ func (q *Queue) settle(ctx context.Context, c claim, v verdict) error {
 			counts = "1"
 		}
 		r.Values = []any{c.member, v.delay.Milliseconds(), v.reason, counts}
+		r.Bytes = c.size + len(v.reason) // which the script reads and writes
 	}
 	if err := q.settlers.Do(ctx, r); !script.IsDone(err) {
 		return err
@@ -96,16 +98,16 @@ func (q *Queue) bury(ctx context.Context, c claim, reason string) error {
 }
 
 // settleUntilDone repeats settle while the server does not answer, or cannot do it, until ctx ends. If the server refuses for good, it
-// gives up, and the lease runs out.
-func (q *Queue) settleUntilDone(ctx context.Context, c claim, v verdict) {
+// gives up, and the lease runs out. It reports whether the lease is over.
+func (q *Queue) settleUntilDone(ctx context.Context, c claim, v verdict) bool {
 	for attempt := 0; ; attempt++ {
 		err := q.settle(ctx, c, v)
 		if script.IsDone(err) || errors.Is(err, ErrLeaseLost) {
-			return
+			return true
 		}
 		q.report("settle", err)
 		if isFinal(err) || script.Sleep(ctx, min(time.Second, time.Millisecond<<min(attempt, 10))) != nil {
-			return
+			return false
 		}
 	}
 }

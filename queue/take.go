@@ -80,7 +80,7 @@ func leased(element string) (job *Job, c claim, err error) {
 		return nil, claim{}, err
 	}
 	job.member = envelope[idAt:attemptAt] + lease
-	return job, claim{job.member, job.unique}, nil
+	return job, claim{job.member, job.unique, len(envelope)}, nil
 }
 
 // Reclaim gives back jobs that were taken when nobody waited for the reply any more.

@@ -3,13 +3,15 @@
 interleave them. Replies are lost, processes die, handlers hang and outlive their leases.
 
 Checked at each step: every job is in exactly one place (waiting, delayed, leased, dead, or done); there are never more leases
-than the concurrency; no window has more starts than the rate and its burst; a job is done twice only if a lease ran out.
+than the concurrency; no window has more starts than the rate and its burst, or the higher of two that processes have; a job is done
+twice only if a lease ran out.
 Checked at the end: all jobs are done or dead, though nobody polls: a blocked process wakes by the bell or by its own timer.
 Only after a process has died may its share of the waiting take a poll to be noticed.
 
   queue.py walk FROM TO      random walks, many sizes
   queue.py mutants [RULE...] each rule taken away must be caught
 """
+import math
 import random
 import sys
 
@@ -27,6 +29,7 @@ RULES = {
     "expired_first": "a lease that has run out is taken before new jobs",
     "count_leased": "jobs that run count against the concurrency",
     "tokens": "every start takes a token",
+    "pace": "what is owed to the bucket counts in tokens, by the limits of the take before",
     "record": "an operation that is sent again returns what it did",
 }
 
@@ -38,11 +41,11 @@ class Violation(Exception):
 class Queue:
     """The keys of one queue, and what scripts do to them."""
 
-    def __init__(self, rules, concurrency, interval, burst, lease, attempts):
-        self.rules, self.concurrency, self.interval, self.burst, self.lease, self.attempts = rules, concurrency, interval, burst, lease, attempts
+    def __init__(self, rules, concurrency, limits, lease, attempts):
+        self.rules, self.concurrency, self.limits, self.lease, self.attempts = rules, concurrency, limits, lease, attempts
         self.now = 0
         self.waiting, self.leased, self.delayed, self.dead, self.done = [], {}, {}, [], []
-        self.tat, self.paused = 0, False
+        self.tat, self.pace, self.paused = 0, None, False
         self.armed, self.waits, self.guard, self.bell = False, None, None, 0
         self.names = 0
         self.starts, self.seen, self.ran_out = [], [], set()  # for the checks
@@ -69,8 +72,11 @@ class Queue:
 
     def take(self, me, count, woken):
         """Returns the jobs taken, whether the process is to wait, and until when."""
-        base = max(self.tat, self.now - self.burst * self.interval)
-        tokens = int((self.now - base) // self.interval) if self.interval else count
+        interval, burst = self.limits[me % len(self.limits)]
+        tokens = count
+        if interval:
+            self.tat, self.pace = self.counted(interval, burst)
+            tokens = int(burst - max(0, self.tat - self.now) / interval + 1e-6)
         budget = 0 if self.paused else min(count, tokens)
         expired = sorted((lease[0], job) for job, lease in self.leased.items() if lease[0] <= self.now)
         if not self.has("expired_first"):
@@ -90,9 +96,9 @@ class Queue:
         for job, attempt, name in jobs:
             self.leased[job] = (self.now + self.lease, attempt, name)
             self.starts.append(self.now)
-        if self.interval and self.has("tokens"):
-            self.tat = base + len(jobs) * self.interval
-        event, left, full = self.event(True)
+        if interval and jobs and self.has("tokens"):
+            self.tat, self.pace = max(self.tat, self.now) + len(jobs) * interval, (interval, burst)
+        event, left, full = self.event(True, interval, burst)
         stays, until = len(jobs) < count, None
         mine = self.guard and self.guard[1] == me
         if mine and self.has("own_guard") or self.guard and self.guard[0] <= self.now:
@@ -109,7 +115,15 @@ class Queue:
             self.waits = "concurrency" if full and self.has("waits") else "jobs"
         return jobs, stays, until
 
-    def event(self, leases):
+    def counted(self, interval, burst):
+        """The state of the bucket, if it goes on with these limits: its tat, the interval of that, and how much may be owed."""
+        was_interval, most = self.pace if self.pace and self.has("pace") else (interval, burst)
+        owed = (self.tat - self.now) / was_interval
+        if owed <= 0 or was_interval == interval and owed <= most:
+            return self.tat, (was_interval, most)
+        return self.now + min(owed, most) * interval, (interval, most)
+
+    def event(self, leases, interval, burst):
         """When the next job may be taken, if nothing happens before, whether there is one now but for limits, and whether the
         concurrency is used up."""
         full = self.concurrency and len(self.leased) >= self.concurrency
@@ -117,9 +131,8 @@ class Queue:
         ends = [lease[0] for lease in self.leased.values()] if leases else []
         moments = ends + ([] if full else [at for at, _ in self.delayed.values()])
         event = self.now if left and not full else min(moments, default=None)
-        if event is not None and self.interval:
-            base = max(self.tat, self.now - self.burst * self.interval)
-            event = max(event, base + self.interval)
+        if event is not None and interval:
+            event = max(event, math.ceil(self.counted(interval, burst)[0] - (burst - 1) * interval - 1e-6))
         return None if self.paused else event, left, full
 
     def holds(self, job, name):
@@ -166,12 +179,13 @@ class Queue:
             raise Violation(f"not each job is in one place: {sorted(self.seen)} pushed, {sorted(places)} there")
         if self.concurrency and len(self.leased) > self.concurrency:
             raise Violation(f"{len(self.leased)} leases")
-        if self.interval:
+        interval, burst = min(i for i, _ in self.limits), max(b for _, b in self.limits)
+        if interval:
             for i, first in enumerate(self.starts):
                 for window in (1, 5, 20):
-                    inside = sum(first <= s < first + window * self.interval for s in self.starts[i:i + window + self.burst + 1])
-                    if inside > window + self.burst:
-                        raise Violation(f"{inside} starts in {window} intervals, burst {self.burst}")
+                    inside = sum(first <= s < first + window * interval for s in self.starts[i:i + window + burst + 2])
+                    if inside > window + burst:
+                        raise Violation(f"{inside} starts in {window} intervals, burst {burst}")
 
 
 class Process:
@@ -186,7 +200,10 @@ class Walk:
     def __init__(self, seed, without=None):
         r = self.r = random.Random(seed)
         rules = set(RULES) - {without}
-        self.q = Queue(rules, r.choice([0, 0, 1, 2, 3]), r.choice([0, 0, 3]), r.choice([1, 2, 4]), 20, r.choice([2, 9]))
+        limits = [(r.choice([0, 0, 3]), r.choice([1, 2, 4]))]
+        if limits[0][0] and r.random() < .5:
+            limits.append((r.choice([3, 5]), r.choice([1, 2, 8])))  # every second process has been replaced
+        self.q = Queue(rules, r.choice([0, 0, 1, 2, 3]), limits, 20, r.choice([2, 9]))
         self.processes = [Process(i, r.choice([1, 1, 2, 3])) for i in range(r.choice([1, 2, 3]))]
         self.mortal = r.random() < .3 and len(self.processes) > 1
         self.sluggish = self.careless = r.random() < .3  # handlers may outlive their leases
@@ -221,7 +238,8 @@ class Walk:
     def check(self):
         """Nobody sleeps while there is something to take, or past the moment at which there will be."""
         self.q.check()
-        event = self.q.event(False)[0]
+        events = [self.q.event(False, *limits)[0] for limits in self.q.limits]
+        event = None if None in events else max(events)  # it may be that those with the lower limit look
         blocked = [p for p in self.processes if p.state == "blocked"]
         free = any(p.state == "free" and p.idle() > 0 for p in self.processes)
         if event is None or not blocked or free or self.q.bell or self.died:

@@ -304,8 +304,14 @@ func (l *List) Vacant(g layout.Guard) (session.Operation, error) {
 	return l.List.Vacant(g)
 }
 
-// InOneSlot returns the list as one in one slot, whose operations fail with layout.ErrSpread if it is not.
-func (l *List) InOneSlot() *oneslot.List { return l.List }
+// InOneSlot returns the list as one in one slot, whose operations fail with layout.ErrSpread if it is not. So does InOneSlot if this client
+// would create it so.
+func (l *List) InOneSlot() (*oneslot.List, error) {
+	if l.parts > 0 {
+		return nil, layout.ErrSpread
+	}
+	return l.List, nil
+}
 
 // Script does not create a list that this client would create over many slots.
 func (l *List) Script(ctx context.Context, s layout.Script) (session.Operation, error) {

@@ -5,12 +5,13 @@
 -- Reply for each job '1', or '0' if it is not leased under that member any more, as one string
 -- Cost  O(jobs * log(jobs leased and delayed)).
 --
--- Safe because it has one key, and extending a lease twice is no harm.
+-- Safe because it has one key, its first write changes nothing, so OOM allows it, and extending a lease twice is no harm.
 
 local now = redis.call('TIME')
 local ends = '-' .. string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[1])
 local scores = redis.call('ZMSCORE', KEYS[1], unpack(ARGV, 2))
 local replies = {}
+redis.call('ZREM', KEYS[1], '') -- changes nothing
 for i, score in ipairs(scores) do
   local holds = score and tonumber(score) < 0
   replies[i] = holds and '1' or '0'

@@ -10,7 +10,7 @@
 -- Reply when to look again, in milliseconds from now, or -1 if not before the bell; 2 if the jobs had been taken before, 1 if
 --       there were newcomers, or else 0; what is behind the ids of the members; then the envelopes of the jobs
 -- Cost  O(jobs taken * log(jobs leased and delayed)). It stops at jobs of four megabytes together, those of the list by the
---       size of the first.
+--       sizes of some.
 --
 -- Safe because it reads every key before the first write, and because that write cannot grow the data set: OOM allows it. It
 -- adds before it removes, as commands/queue_settle.lua does.
@@ -33,13 +33,31 @@ if done then
   local now = clock()
   for from = #LEASE + 1, #saved, 16 do
     local id = string.sub(saved, from, from + 15)
-    if tonumber(redis.call('ZSCORE', TIMES, id .. lease) or 0) < 0 then
+    local envelope = redis.call('HGET', JOBS, id)
+    if envelope and tonumber(redis.call('ZSCORE', TIMES, id .. lease) or 0) < 0 then
       redis.call('ZADD', TIMES, string.format('-%.0f', now + ARGV[9]), id .. lease) -- it begins now
-      reply[#reply + 1] = redis.call('HGET', JOBS, id)
+      reply[#reply + 1] = envelope
     end
   end
   return reply
 end
+-- bucket_of returns the theoretical arrival time of the bucket if it goes on with these limits, how many tokens may be owed to
+-- it, and whether it is another time than the one that is stored. What is owed counts in tokens: the take before may have had
+-- other limits. It is too much only if the clock was set back.
+local function bucket_of(tat, pace, now, interval, burst)
+  local was_interval, most = string.match(pace or '', '^(%S+) (%d+)$')
+  was_interval, most = tonumber(was_interval or interval), tonumber(most or burst)
+  local owed = tat and (tat - now) / was_interval or 0
+  if owed <= 0 or was_interval == interval and tat <= now + most * interval then
+    return tat, most, false
+  end
+  return now + math.min(owed, most) * interval, most, true
+end
+
+local function pace_of(interval, most)
+  return string.format('%.17g %.0f', interval, most)
+end
+
 -- take_jobs is a function since a script may have 200 local variables, and a function as many more.
 local function take_jobs()
   local left, count, woken, name = ARGV[4] == 'L', tonumber(ARGV[5]), ARGV[6] == 'woken', ARGV[8]
@@ -57,11 +75,10 @@ local function take_jobs()
   local time = redis.call('TIME')
   local micros = time[1] * 1000000 + time[2]
   local now = math.floor(micros / 1000)
-  local paused, tat, guard, waits = unpack(redis.call('HMGET', QUEUE, 'paused', 'tat', 'guard', 'waits'))
-  tat = tonumber(tat)
-  local set_back = tat and tat > micros + burst * interval -- the clock was, or other limits apply: the bucket is empty
-  if set_back then
-    tat = micros + burst * interval
+  local paused, tat, pace, guard, waits = unpack(redis.call('HMGET', QUEUE, 'paused', 'tat', 'pace', 'guard', 'waits'))
+  local most, counts_anew = burst, false
+  if interval > 0 then
+    tat, most, counts_anew = bucket_of(tonumber(tat), pace, micros, interval, burst)
   end
 
   -- next_take returns when a job may be taken, in milliseconds, after this script has taken some and if nothing else happens;
@@ -71,7 +88,7 @@ local function take_jobs()
       return nil
     end
     local ended = redis.call('ZREVRANGEBYSCORE', TIMES, '(0', '-inf', 'WITHSCORES', 'LIMIT', after.old, 1)
-    local event = ended[2] and -ended[2] or after.taken > 0 and now + lease or math.huge
+    local event = math.min(ended[2] and -ended[2] or math.huge, after.taken > 0 and now + lease or math.huge)
     if not after.full then
       local comes = redis.call('ZRANGEBYSCORE', TIMES, '(0', '+inf', 'WITHSCORES', 'LIMIT', after.due, 1)
       event = math.min(event, after.empties and tonumber(comes[2]) or after.empties and math.huge or now)
@@ -132,9 +149,9 @@ local function take_jobs()
     budget = budget - #due
   end
   if budget > 0 and not is_empty(list) and #old + #due + budget > 1 then
-    local first = redis.call('LINDEX', list.shards .. (left and list.first or list.last), left and 0 or -1)
-    if first and #first > 0 then
-      budget = math.max(#old + #due == 0 and 1 or 0, math.min(budget, math.floor((TAKE_BYTES - bytes) / #first)))
+    local size = longest_of(list.shards .. (left and list.first or list.last), left, budget)
+    if size > 0 then
+      budget = math.max(#old + #due == 0 and 1 or 0, math.min(budget, math.floor((TAKE_BYTES - bytes) / size)))
     end
   end
   local parts, total, stop = plan_take(list, left, budget)
@@ -191,8 +208,12 @@ local function take_jobs()
       redis.call('ZREM', TIMES, unpack(members))
     end
   end
-  if interval > 0 and (taken > 0 or set_back) then
+  if interval > 0 and (taken > 0 or counts_anew) then
     redis.call('HSET', QUEUE, 'tat', string.format('%.3f', tat))
+    local now_pace = pace_of(interval, taken > 0 and burst or most)
+    if pace ~= now_pace then
+      redis.call('HSET', QUEUE, 'pace', now_pace)
+    end
   end
 
   -- Write: who looks again.

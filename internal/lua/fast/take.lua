@@ -17,7 +17,7 @@ local function take_waiting()
   local mine = state[2] and string.match(state[2], ' (.*)$') == ARGV[8]
   if state.err or state[1] or mine or redis.pcall('ZCOUNT', TIMES, '-' .. moment, moment) ~= 0
     or type(redis.pcall('HGET', JOBS, '')) == 'table' or type(redis.pcall('EXISTS', META, QUEUE, TIMES, JOBS)) ~= 'number'
-    or count * #redis.call('LINDEX', near, left and 0 or -1) > TAKE_BYTES then
+    or count * longest_of(near, left, count) > TAKE_BYTES then
     return nil
   end
   local lease, envelopes, ids, fields, scores = string.sub(ARGV[13], 1, 6), {}, {}, {}, {}

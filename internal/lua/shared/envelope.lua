@@ -13,6 +13,19 @@ local JOBS = QUEUE .. ':jobs'
 local TAKE_BYTES = 4194304 -- of the jobs that one script leases, about
 local NO_LEASE = string.rep('\0', 6) -- what a delayed job has behind its id
 
+-- longest_of returns the size of the longest of some of the elements that count pops would take from an end of a shard.
+local function longest_of(shard, left, count)
+  local longest = 0
+  count = math.min(count, redis.call('LLEN', shard))
+  local looks = math.min(count, 4)
+  for i = 0, looks - 1 do
+    local at = looks > 1 and math.floor(i * (count - 1) / (looks - 1)) or 0
+    local element = redis.call('LINDEX', shard, left and at or -1 - at)
+    longest = math.max(longest, element and #element or 0)
+  end
+  return longest
+end
+
 -- two_bytes is a number in two bytes.
 local function two_bytes(number)
   local high = math.floor(number / 256)

@@ -8,6 +8,7 @@
 -- The hash QUEUE has these fields:
 --   paused  1 if no jobs are to be taken
 --   tat     the theoretical arrival time of the bucket, see shared/bucket.lua
+--   pace    the microseconds between two tokens of that bucket, and how many tokens may be owed to it
 --   waits   'jobs' if a process waits on the bell, 'limit' if it waits for the concurrency too
 --   guard   the Unix time in milliseconds at which a process is going to look, and the name of that process
 --   done, failed, dead   how often jobs ended so
