@@ -194,6 +194,7 @@ func TestInfoTellsTheFormAsLsDoes(t *testing.T) {
 	run(t, server, nil, "rpush", "adopted", "b") // takes it over, and splits nothing
 	run(t, server, nil, "rpush", "restored", "a")
 	run(t, server, nil, "restore", "restored")
+	run(t, server, nil, "lpop", "restored") // it is remembered
 	spread, err := shardedlist.New(rdb, "spread", shardedlist.WithParts(3))
 	require.NoError(t, err)
 	_, err = spread.RPush(t.Context(), "a")
