@@ -96,7 +96,7 @@ func WithPoppedAt(end string) Option {
 //
 // If the list is empty, the first operation that changes it takes the plain list over, whatever its length: it renames it, in O(1), and
 // works on it from then on; see [ShardedList.Adopt] for the steps that turn it into shards. Operations that only read, read the plain
-// list, and leave it to who pops from it. If the list has elements, what other processes have pushed to the key since joins the list
+// list, and leave it to the consumers. If the list has elements, what other processes have pushed to the key since joins the list
 // with the next operation: at the end opposite to that at which elements are popped or, as long as nobody has popped, at the end of
 // the first push. So a queue keeps its order. A plain list that expires makes the list expire.
 //
@@ -115,9 +115,9 @@ func WithPlain() Option {
 	}
 }
 
-// WithoutPlain makes a hook leave plain lists alone, for who has no process any more that uses them: it saves one EXISTS for each
-// operation. Operations that find the sharded list empty, and a plain list at the key, fail with [ErrPlainList]. A list that New
-// returns is so without any option.
+// WithoutPlain makes a hook leave plain lists alone, if no process uses them any more: it saves one EXISTS for each operation. Operations
+// that find the sharded list empty, and a plain list at the key, fail with [ErrPlainList]. A list that New returns is so without any
+// option.
 func WithoutPlain() Option {
 	return func(s *settings) error {
 		s.WithoutPlain = true

@@ -1,6 +1,7 @@
 package shardedlist
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -68,4 +69,32 @@ func TestExamplesPageIsComplete(t *testing.T) {
 		want = append(want, "go run ./"+filepath.Dir(path))
 	}
 	assert.ElementsMatch(t, want, column(string(page), 4))
+}
+
+// The pages name tests as what proves a promise. Each is there.
+func TestPagesNameTestsThatExist(t *testing.T) {
+	t.Parallel()
+	there := map[string]bool{}
+	require.NoError(t, filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, found := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`).FindAllSubmatch(source, -1) {
+			there[string(found[1])] = true
+		}
+		return err
+	}))
+	pages, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	named := 0
+	for _, path := range pages {
+		page, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, found := range regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w+)`").FindAllSubmatch(page, -1) {
+			assert.True(t, there[string(found[1])], "%s names %s", path, found[1])
+			named++
+		}
+	}
+	assert.Greater(t, named, 100)
 }

@@ -12,7 +12,7 @@ type Info struct {
 	First    int64 // id of the leftmost shard
 	Last     int64 // id of the rightmost shard; First-1 if the list is empty
 	Shards   int64 // number of shards
-	Capacity int64 // elements in a full shard; 0 if the list is empty
+	Capacity int64 // elements in a full shard; 0 if the list is empty or plain
 	Length   int64 // number of elements
 	Bytes    int64 // memory of all shards, estimated from at most sixteen; 0 if the server has no MEMORY USAGE
 	Slot     int   // cluster slot of the keys, or of the pointers of a list that is spread; computed even if the server is not a cluster

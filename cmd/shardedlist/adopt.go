@@ -105,6 +105,10 @@ func (a *app) change(cmd *cobra.Command, args []string, c change) error {
 			if errors.Is(err, shardedlist.ErrWrongType) {
 				err = a.explained(ctx, rdb, cmd.Name(), []string{name}, err)
 			}
+			if errors.Is(err, shardedlist.ErrPoppedAt) {
+				err = fmt.Errorf("%s %q: both the list and the key have elements: give --popped left or --popped right, the end of the consumers",
+					cmd.Name(), name)
+			}
 			if err == nil {
 				err = a.printLength(name, length)
 			}

@@ -109,6 +109,7 @@ Exit codes:
 			return a.checkFormat()
 		},
 	}
+	root.SuggestionsMinimumDistance = 1 // with two slips, foo is top
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.address, "redis", "", "address of the `server` (default $REDIS_URL or "+defaultAddress+")")
 	flags.BoolVar(&a.json, "json", false, "print JSON")

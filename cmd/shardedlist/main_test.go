@@ -100,7 +100,8 @@ func TestMistakes(t *testing.T) {
 	t.Parallel()
 	for args, message := range map[string]string{
 		"nonsense":               `unknown command "nonsense" for "shardedlist"`,
-		"lpsh l":                 `unknown command "lpsh" for "shardedlist"; did you mean: lpush rpush lpop lpushx lpos ls`,
+		"lpsh l":                 `unknown command "lpsh" for "shardedlist"; did you mean: lpush`,
+		"foo":                    `unknown command "foo" for "shardedlist"`,
 		"lindex l":               `wrong number of arguments; usage: shardedlist lindex LIST INDEX`,
 		"lindex l one":           `invalid index "one": want an integer`,
 		"lrange l 0":             `wrong number of arguments; usage: shardedlist lrange LIST START STOP`,
@@ -177,6 +178,31 @@ $`, got.out)
 	got = run(t, server, nil, "info", "--json", "l")
 	assert.Zero(t, got.code)
 	assert.Regexp(t, `^\{"armed":false,"bytes":\d+,"capacity":2,.*"length":3,"name":"l",.*"shards":2,.*\}\n$`, got.out)
+}
+
+// info and ls call the form of a list the same.
+func TestInfoTellsTheFormAsLsDoes(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer func() { _ = rdb.Close() }()
+	run(t, server, nil, "rpush", "sharded", "a")
+	for _, name := range []string{"plain", "adopted"} {
+		_, err := server.RPush(name, strings.Fields(strings.Repeat("a ", 2000))...)
+		require.NoError(t, err)
+	}
+	run(t, server, nil, "rpush", "adopted", "b") // takes it over, and splits nothing
+	run(t, server, nil, "rpush", "restored", "a")
+	run(t, server, nil, "restore", "restored")
+	run(t, server, nil, "lpop", "restored") // it is remembered
+	spread, err := shardedlist.New(rdb, "spread", shardedlist.WithParts(3))
+	require.NoError(t, err)
+	_, err = spread.RPush(t.Context(), "a")
+	require.NoError(t, err)
+	for _, form := range []string{"sharded", "plain", "adopted", "restored", "spread"} {
+		assert.Contains(t, run(t, server, nil, "info", form).out, "form:       "+form+"\n")
+		assert.Equal(t, form, strings.Fields(run(t, server, nil, "ls", form).out)[0])
+	}
 }
 
 func TestCheckPrintsEachBreach(t *testing.T) {
@@ -438,7 +464,7 @@ func TestAdopt(t *testing.T) {
 	assert.Contains(t, run(t, server, nil, "info", "queue:a").out, "newcomers:  1\n")
 	got = run(t, server, nil, "adopt", "queue:a")
 	assert.Equal(t, exitFailure, got.code)
-	assert.Contains(t, got.err, "which end is popped")
+	assert.Contains(t, got.err, "give --popped left or --popped right")
 	assert.Equal(t, result{exitOK, "queue:a\t11\n", ""}, run(t, server, nil, "adopt", "--popped", "left", "queue:a", "queue:a"))
 	assert.Equal(t, "new\n", run(t, server, nil, "rpop", "queue:a").out)
 	assert.Equal(t, exitUsage, run(t, server, nil, "adopt", "--popped", "top", "queue:a").code)
@@ -458,7 +484,7 @@ func TestRestore(t *testing.T) {
 		elements, err := server.List(key)
 		require.NoError(t, err)
 		assert.Equal(t, []string{"x", "y", "z"}, elements)
-		assert.Contains(t, run(t, server, nil, "info", key).out, "form:       plain\n")
+		assert.Contains(t, run(t, server, nil, "info", key).out, "form:       restored\n")
 	}
 	assert.Equal(t, "x\n", run(t, server, nil, "lpop", "queue:a").out)
 	assert.Equal(t, result{exitOK, "queue:a\t2\n", ""}, run(t, server, nil, "adopt", "queue:a"))

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/survey"
 )
 
 func (a *app) delCommand() *cobra.Command {
@@ -68,7 +69,7 @@ func (a *app) infoCommand() *cobra.Command {
   shards     number of shards, the Redis lists that hold the elements
   first      id of the leftmost shard
   last       id of the rightmost shard; less than first if the list is empty
-  capacity   elements per full shard; 0 if the list is empty
+  capacity   elements per full shard; 0 if the list is empty or plain
   bytes      estimated memory of all shards; 0 if the server does not report it
   slot       cluster slot of all keys of the list, or of the pointers of one that is spread
   parts      number of parts over which it is spread; 0 if it is in one slot
@@ -77,7 +78,7 @@ func (a *app) infoCommand() *cobra.Command {
   unsplit    elements of a plain list that adopt has yet to move to shards
   newcomers  elements at the plain key of that name beside the list
   watched    true if a process that watches that key has pushed or popped
-  form       sharded, or restoring while restore runs, or plain afterwards`,
+  form       as in ls: sharded, spread, adopted, restoring, restored or plain`,
 		Example: `  shardedlist info logs
   shardedlist info --json logs | jq .shards`,
 		Args: takes(1, 1),
@@ -98,9 +99,10 @@ func (a *app) infoCommand() *cobra.Command {
 	return cmd
 }
 
-// isThere reports whether anything is stored of a list: elements, or, of an empty one, somebody who waits, or what is left to clean up.
+// isThere reports whether anything is stored of a list: elements, or, of an empty one, somebody who waits, what is left to clean up, or
+// that it was restored.
 func isThere(info shardedlist.Info) bool {
-	return info.Length > 0 || info.Armed || info.Unswept > 0 || info.Unsplit > 0 || info.Newcomers > 0 || info.Restoring
+	return info.Length > 0 || info.Armed || info.Unswept > 0 || info.Unsplit > 0 || info.Newcomers > 0 || info.Restoring || info.Restored
 }
 
 func infoFields(info shardedlist.Info) []field {
@@ -123,15 +125,21 @@ func infoFields(info shardedlist.Info) []field {
 	}
 }
 
-// formOf names the form in which the list is.
-func formOf(info shardedlist.Info) string {
+// formOf tells the form in which the list is, as ls does.
+func formOf(info shardedlist.Info) survey.Form {
 	switch {
 	case info.Restored:
-		return "plain"
+		return survey.Restored
 	case info.Restoring:
-		return "restoring"
+		return survey.Restoring
+	case info.Parts > 0:
+		return survey.Spread
+	case info.Capacity == 0 && info.Length > 0:
+		return survey.Plain
+	case info.Unsplit > 0:
+		return survey.Adopted
 	}
-	return "sharded"
+	return survey.Sharded
 }
 
 func (a *app) checkCommand() *cobra.Command {

@@ -27,8 +27,8 @@ func (a *app) queueCommand() *cobra.Command {
 
 A job is printed in one line: its id, how often it was tried, a time, why it failed last, and its
 payload, separated by tabs. The time is when it was pushed, or, if it is delayed or leased, when
-it is due or its lease ends. What an element of the list has not is empty if no queue has written
-it. With --json, a line is a JSON object; a payload that is no UTF-8 is in base64 there.`,
+it is due or its lease ends. For an element that no queue wrote, the missing fields are empty.
+With --json, a line is a JSON object; a payload that is no UTF-8 is in base64 there.`,
 		Example: `  shardedlist queue stats mail
   shardedlist queue peek mail 5 --state delayed
   shardedlist queue retry mail --all`,

@@ -72,6 +72,15 @@ func checkListen(listen, password string) error {
 	return nil
 }
 
+// pageAddress returns an address under which a browser on this machine finds the page.
+func pageAddress(listener net.Listener) string {
+	address := *listener.Addr().(*net.TCPAddr)
+	if address.IP.IsUnspecified() {
+		address.IP = net.IPv4(127, 0, 0, 1)
+	}
+	return "http://" + address.String()
+}
+
 // serveWeb serves the page until ctx ends.
 func (a *app) serveWeb(ctx context.Context, listen string, config web.Config) error {
 	var err error
@@ -88,7 +97,7 @@ func (a *app) serveWeb(ctx context.Context, listen string, config web.Config) er
 	server := &http.Server{
 		Handler: page, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 	}
-	if err := a.printReply(reply{kind: status, text: "http://" + listener.Addr().String()}); err != nil {
+	if err := a.printReply(reply{kind: status, text: pageAddress(listener)}); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -46,6 +47,17 @@ func TestWebServesThePageUntilItIsInterrupted(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 	interrupt()
 	assert.Equal(t, exitInterrupted, <-ended)
+}
+
+// A browser cannot open http://[::], where a page that listens everywhere listens.
+func TestWebPrintsAnAddressToOpen(t *testing.T) {
+	t.Parallel()
+	for _, listen := range []string{":0", "0.0.0.0:0", "127.0.0.1:0", "localhost:0"} {
+		listener, err := net.Listen("tcp", listen)
+		require.NoError(t, err)
+		assert.Regexp(t, `^http://127\.0\.0\.1:[1-9]\d*$`, pageAddress(listener), listen)
+		require.NoError(t, listener.Close())
+	}
 }
 
 func TestWebWantsAPasswordToBeSeenFromElsewhere(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -49,7 +50,7 @@ func lookAt(ctx context.Context, rdb redis.UniversalClient, names []string, o Op
 	}
 	found := l.rows[:0]
 	for _, row := range l.rows {
-		if row.isThere() && !(o.WithoutPlain && row.Form == Plain) {
+		if row.isThere() && !row.isBell() && !(o.WithoutPlain && row.Form == Plain) {
 			found = append(found, row)
 		}
 	}
@@ -60,6 +61,14 @@ func lookAt(ctx context.Context, rdb redis.UniversalClient, names []string, o Op
 func (r Row) isThere() bool {
 	return r.Err != nil || r.Length > 0 || r.Armed || r.Unswept > 0 || r.Queue != nil || r.Form == Restored || r.Form == Restoring
 }
+
+// isBell reports whether a plain list is what wakes those who wait for a list, a queue or a limiter. It may outlive them for half a
+// minute. A list of somebody else's that has such a name has no such TTL.
+func (r Row) isBell() bool {
+	return r.Form == Plain && r.Length == 1 && 0 < r.TTL && r.TTL <= idle && bellForm.MatchString(r.Name)
+}
+
+var bellForm = regexp.MustCompile(`(?s)\{.+\}.*[:/]bell(:[0-9a-f-]{36})?$`)
 
 // callOf is the script for a list.
 func callOf(name string, samples int) script.Call {

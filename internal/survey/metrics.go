@@ -55,7 +55,7 @@ var Metrics = []Metric{
 		Samples: ofQueue(func(r Row) []Sample { return number(r.Queue.Done) })},
 	{Name: "shardedlist_queue_failed_total", Help: "Attempts that failed, but for those after which a job was dead.", Counter: true,
 		Samples: ofQueue(func(r Row) []Sample { return number(r.Queue.Failed) })},
-	{Name: "shardedlist_queue_buried_total", Help: "Jobs that went to the dead.", Counter: true,
+	{Name: "shardedlist_queue_buried_total", Help: "Jobs that became dead.", Counter: true,
 		Samples: ofQueue(func(r Row) []Sample { return number(r.Queue.Buried) })},
 }
 

@@ -2,6 +2,7 @@ package survey_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -299,6 +300,33 @@ func TestKeysOfTheLibraryAreNoLists(t *testing.T) {
 		want := []string{w.space + "former", w.space + "spread", w.space + "waits", tagged + "new"}
 		slices.Sort(want)
 		assert.Equal(t, want, names)
+	})
+}
+
+// A bell that outlives its list for half a minute is none, but a list of somebody else's that has such a name is.
+func TestABellWithoutAListIsNoList(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		w := newWorld(t, server)
+		ctx := t.Context()
+		list, err := shardedlist.New(w.rdb, w.space+"waits")
+		require.NoError(t, err)
+		_, err = list.BLPop(ctx, 50*time.Millisecond)
+		require.ErrorIs(t, err, redis.Nil)
+		_, err = list.RPush(ctx, "a") // rings for a consumer that has gone
+		require.NoError(t, err)
+		_, err = list.Del(ctx)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, w.rdb.LLen(ctx, "{"+w.space+"waits}:bell").Val())
+		for _, bell := range []string{"{" + w.space + "limiter}:lock/bell", "{" + w.space + "limiter}:lock/bell:" + uuid.NewString()} { // see limit
+			require.NoError(t, w.rdb.RPush(ctx, bell, "1").Err())
+			require.NoError(t, w.rdb.Expire(ctx, bell, 10*time.Second).Err())
+		}
+		others := "{" + w.space + "other}:bell"
+		require.NoError(t, w.rdb.RPush(ctx, others, "1").Err())
+
+		rows := w.survey(survey.Options{Match: "*" + w.space + "*"})
+		assert.Equal(t, []string{"{other}:bell"}, slices.Collect(maps.Keys(rows)))
 	})
 }
 
