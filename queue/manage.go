@@ -30,7 +30,7 @@ type Stats struct {
 	// How often, since the queue was created.
 	Done   int64 // jobs were done
 	Failed int64 // attempts failed, but for those after which a job was dead
-	Buried int64 // jobs went to the dead
+	Buried int64 // jobs became dead
 
 	Paused bool
 	Oldest time.Time // when the next job of the list was pushed, by the clock of its pusher; zero if there is none, or it is not known
