@@ -206,7 +206,7 @@ func killConnections(sc *scenario, random *rand.Rand) {
 func fillMemory(sc *scenario, random *rand.Rand) {
 	sc.note(sc.rdb.ConfigSet(context.Background(), "maxmemory", "1").Err())
 	full := 50 * time.Millisecond
-	if sc.clients == queueJobs && random.IntN(20) == 0 {
+	if sc.clients == queueJobs && random.IntN(200) == 0 {
 		full = 2 * jobLease // handlers outlive their leases meanwhile
 	}
 	sc.sleep(time.Duration(random.Int64N(int64(full))))
