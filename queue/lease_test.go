@@ -152,6 +152,53 @@ func TestElementsThatOthersPushAreJobs(t *testing.T) {
 	})
 }
 
+// Large jobs that fail together are not delayed by one script, which reads and writes them all.
+func TestASettleIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis)
+	ctx, rdb := t.Context(), server.Client(t)
+	q := newQueue(t, rdb, Backoff(func(int) time.Duration { return time.Hour }))
+	const jobs = 24
+	for range jobs {
+		_, err := q.Push(ctx, strings.Repeat("x", 1<<20))
+		require.NoError(t, err)
+	}
+	sent := &longestCommand{}
+	rdb.AddHook(sent)
+	var begun atomic.Int64
+	together := make(chan struct{})
+	c := consume(t, q, jobs, func(context.Context, *Job) error {
+		if begun.Add(1) == jobs {
+			close(together)
+		}
+		<-together
+		return errors.New("it failed")
+	})
+	eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Delayed == jobs })
+	require.NoError(t, c.end())
+	assert.Less(t, sent.arguments.Load(), int64(4*6), "four for each job that a script settles")
+}
+
+// longestCommand is a hook that finds out how many arguments a command has at most.
+type longestCommand struct{ arguments atomic.Int64 }
+
+func (l *longestCommand) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (l *longestCommand) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (l *longestCommand) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		for size := int64(len(cmd.Args())); ; {
+			most := l.arguments.Load()
+			if size <= most || l.arguments.CompareAndSwap(most, size) {
+				return next(ctx, cmd)
+			}
+		}
+	}
+}
+
 // A take that is sent again, as its reply was lost, leaves out the jobs whose envelopes are gone meanwhile.
 func TestATakeThatIsSentAgainBearsWithAMissingEnvelope(t *testing.T) {
 	t.Parallel()
