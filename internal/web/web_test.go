@@ -36,6 +36,7 @@ type site struct {
 	t      *testing.T
 	client redis.UniversalClient
 	token  string
+	feed   *feed
 }
 
 func newSite(t *testing.T, server *redistest.Server, options ...func(*Config)) *site {
@@ -47,7 +48,7 @@ func newSite(t *testing.T, server *redistest.Server, options ...func(*Config)) *
 	t.Cleanup(s.Close)
 	http := httptest.NewServer(s)
 	t.Cleanup(http.Close)
-	return &site{http, t, c.Client, s.token}
+	return &site{http, t, c.Client, s.token, s.feed}
 }
 
 func allowChanges(c *Config) { c.AllowChanges = true }
@@ -429,16 +430,38 @@ func TestMetrics(t *testing.T) {
 	assert.Contains(t, body, `shardedlist_list_length{list="l"} 3`)
 }
 
-func TestTheFirstScrapeFailsUntilAllListsAreKnown(t *testing.T) {
+// A scrape returns how the lists are now, also the first one, and the first after a pause. While the server is away, it fails.
+func TestAScrapeIsFresh(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, redistest.Start(t, redistest.Embedded))
+	server := redistest.Start(t, redistest.Redis)
+	s := newSite(t, server)
+	scrape := func() (status int, body string) {
+		status, _, body = s.send("GET", "/metrics", "", nil)
+		return status, body
+	}
 	s.push("l", 1)
-	status, _, _ := s.send("GET", "/metrics", "", nil)
-	assert.Equal(t, http.StatusServiceUnavailable, status)
+	status, body := scrape()
+	assert.Equal(t, http.StatusOK, status)
+	assert.Contains(t, body, `shardedlist_list_length{list="l"} 1`)
+
+	f := s.feed
+	require.Eventually(t, func() bool { return !f.state().Running }, 10*time.Second, time.Millisecond)
+	f.mu.Lock()
+	f.viewed, f.ended = time.Now().Add(-time.Minute), time.Now().Add(-time.Minute)
+	f.mu.Unlock()
+	s.push("l", 2)
+	status, body = scrape()
+	assert.Equal(t, http.StatusOK, status)
+	assert.Contains(t, body, `shardedlist_list_length{list="l"} 2`)
+
+	server.Kill()
 	require.Eventually(t, func() bool {
-		status, _, _ := s.send("GET", "/metrics", "", nil)
-		return status == http.StatusOK
-	}, 10*time.Second, 50*time.Millisecond)
+		status, body = scrape()
+		return status == http.StatusServiceUnavailable
+	}, 20*time.Second, 50*time.Millisecond)
+	assert.Contains(t, body, "connection refused")
+	server.Restart(t)
+	require.Eventually(t, func() bool { status, _ = scrape(); return status == http.StatusOK }, 20*time.Second, 50*time.Millisecond)
 }
 
 func TestBehindSentinel(t *testing.T) {
