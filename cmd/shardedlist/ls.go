@@ -118,10 +118,11 @@ func (a *app) ls(ctx context.Context, rdb redis.UniversalClient, match string, l
 		looked, drawn = now, true
 	}}
 	var rows []survey.Row
+	var failed error // the survey, behind what it found
 	printed := 0
 	for row, err := range survey.Rows(ctx, rdb, options) {
-		if err != nil {
-			return err
+		if failed = err; err != nil {
+			break
 		}
 		if l.sort != "" || l.reverse {
 			rows = append(rows, row)
@@ -143,10 +144,10 @@ func (a *app) ls(ctx context.Context, rdb redis.UniversalClient, match string, l
 			return err
 		}
 	}
-	if printed+len(rows) == 0 {
+	if failed == nil && printed+len(rows) == 0 {
 		return errNothing
 	}
-	return nil
+	return failed
 }
 
 // compare orders by the column, and lists that are equal there by name.

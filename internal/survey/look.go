@@ -27,13 +27,15 @@ const (
 type look struct {
 	ctx    context.Context
 	runner *script.Runner
+	single bool // there is one server, and an error of its connection concerns all lists
 	rows   []Row
 	spread map[int]*spread.Glance
 }
 
 // lookAt returns the rows of the lists of these names that are there.
 func lookAt(ctx context.Context, rdb redis.UniversalClient, names []string, o Options) ([]Row, error) {
-	l := &look{ctx: ctx, runner: &script.Runner{Client: rdb}, rows: make([]Row, len(names)), spread: map[int]*spread.Glance{}}
+	_, single := rdb.(*redis.Client)
+	l := &look{ctx: ctx, runner: &script.Runner{Client: rdb}, single: single, rows: make([]Row, len(names)), spread: map[int]*spread.Glance{}}
 	for i, name := range names {
 		keys := oneslot.KeysOf(name)
 		l.rows[i] = Row{Name: name, Slot: keys.Slot(), Node: nodeOf(ctx, rdb, keys.Meta), LookedAgo: -1}
@@ -106,12 +108,12 @@ func (l *look) first(o Options) error {
 	return nil
 }
 
-// failed notes an error that concerns one list, and returns any other.
+// failed notes an error that concerns one list, or the one server of several that has it, and returns any other.
 func (l *look) failed(row *Row, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case !script.IsReply(err), script.RefusesScripts(err):
+	case script.RefusesScripts(err), !script.IsReply(err) && !l.isElsewhere(err):
 		return err
 	}
 	if known := layout.ErrorOf(err); known != nil {
@@ -120,6 +122,9 @@ func (l *look) failed(row *Row, err error) error {
 	row.fail(err)
 	return nil
 }
+
+// isElsewhere reports whether an error is that of a connection to one of several servers.
+func (l *look) isElsewhere(err error) bool { return !l.single && script.IsLost(err) }
 
 func (r *Row) fail(err error) { r.Form, r.Err = Unknown, err }
 
@@ -261,7 +266,7 @@ func (l *look) rest(measures bool) error {
 			readers = append(readers, func() { row.Bytes = extrapolate(sizes, row.Shards) })
 		}
 	}
-	if _, err := pipe.Exec(l.ctx); err != nil && err != redis.Nil && !script.IsReply(err) {
+	if _, err := pipe.Exec(l.ctx); err != nil && err != redis.Nil && !script.IsReply(err) && !l.isElsewhere(err) {
 		return err
 	}
 	for _, read := range readers {
