@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,9 +19,10 @@ import (
 var surveyScript = script.Load("survey")
 
 const (
-	samples  = 6                // shards that are measured
-	idle     = 30 * time.Second // the TTL of an empty list, which each look of a consumer that waits renews
-	headSize = 16               // of a job's id
+	samples  = 6                                       // shards that are measured
+	idle     = 30 * time.Second                        // the TTL of an empty list, which each look of a consumer that waits renews
+	headSize = 16                                      // of a job's id
+	mostTTL  = math.MaxInt64 / int64(time.Millisecond) // what a time.Duration holds, 292 years
 )
 
 // look is one look at some lists, in steps, each a pipeline for all of them.
@@ -140,7 +142,7 @@ func (r *Row) read(fields []any) {
 	r.First, r.Last, r.Head, r.Tail = first, last, head, tail
 	r.Shards, r.Bytes = last-first+1, fields[3].(int64)
 	if left >= 0 {
-		r.TTL = max(time.Duration(left)*time.Millisecond, time.Millisecond)
+		r.TTL = max(time.Duration(min(left, mostTTL))*time.Millisecond, time.Millisecond)
 	}
 	switch {
 	case state != "":
