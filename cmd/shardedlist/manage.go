@@ -98,14 +98,15 @@ func (a *app) infoCommand() *cobra.Command {
 	return cmd
 }
 
-// isThere reports whether anything is stored of a list: elements, or, of an empty one, somebody who waits, or what is left to clean up.
+// isThere reports whether anything is stored of a list: elements, or, of an empty one, somebody who waits, what is left to clean up, or
+// that restore has made it a plain one.
 func isThere(info shardedlist.Info) bool {
-	return info.Length > 0 || info.Armed || info.Unswept > 0 || info.Unsplit > 0 || info.Newcomers > 0 || info.Restoring
+	return info.Length > 0 || info.Armed || info.Unswept > 0 || info.Unsplit > 0 || info.Newcomers > 0 || info.Restoring || info.Restored
 }
 
 func infoFields(info shardedlist.Info) []field {
 	return []field{
-		{"name", info.Name},
+		{"name", shownName(info.Name)},
 		{"length", info.Length},
 		{"shards", info.Shards},
 		{"first", info.First},
