@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardedlist/shardedlist"
 	"github.com/shardedlist/shardedlist/internal/oneslot"
+	"github.com/shardedlist/shardedlist/internal/survey"
 )
 
 // change is what adopt and restore have in common: lists change their form, one after the other, in steps.
@@ -24,7 +25,7 @@ type change struct {
 
 	names  func(ctx context.Context, rdb redis.UniversalClient, patterns []string) ([]string, error)
 	run    func(list *shardedlist.ShardedList, ctx context.Context, progress func(moved, total int64)) error
-	length func(ctx context.Context, rdb redis.UniversalClient, list *shardedlist.ShardedList) (int64, error) // for a dry run
+	length func(info shardedlist.Info) int64 // for a dry run
 }
 
 func (c *change) addFlags(cmd *cobra.Command) {
@@ -34,13 +35,13 @@ func (c *change) addFlags(cmd *cobra.Command) {
 
 func (a *app) adoptCommand() *cobra.Command {
 	var capacity int
-	c := change{what: "adopting", names: plainLists, run: (*shardedlist.ShardedList).Adopt, length: plainLength}
+	c := change{what: "adopting", names: plainLists, run: (*shardedlist.ShardedList).Adopt, length: adoptedLength}
 	cmd := &cobra.Command{
 		Use:   "adopt KEY...",
 		Short: "Turn plain Redis lists into sharded ones",
 		Long: `Turn plain Redis lists into sharded lists of the same names. Print each key and the length
 of its list. A KEY with one of *?[ is a pattern, as KEYS takes it, for plain lists on all
-masters.
+masters, and for lists that an earlier adopt or restore has left half done.
 
 The first step takes microseconds, whatever the length: then the sharded list has all
 elements, and the plain key has gone. The elements move to shards while others use the
@@ -122,7 +123,7 @@ func (a *app) printLength(name string, length int64) error {
 		_, err := fmt.Fprintf(a.stdout, "{\"name\":%s,\"length\":%d}\n", jsonString(name), length)
 		return err
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s\t%d\n", name, length)
+	_, err := fmt.Fprintf(a.stdout, "%s\t%d\n", printable(name), length)
 	return err
 }
 
@@ -132,10 +133,14 @@ func (a *app) changeOne(ctx context.Context, rdb redis.UniversalClient, name str
 	if err != nil {
 		return 0, err
 	}
-	if c.dryRun {
-		return c.length(ctx, rdb, list)
+	info, err := list.Info(ctx)
+	switch {
+	case err == nil && !isThere(info): // to restore it would leave a mark
+		return 0, notThereError{fmt.Errorf("there is no list %q", name)}
+	case c.dryRun:
+		return c.length(info), err
 	}
-	p := a.progress(c.what+" "+name, unknown, false)
+	p := a.progress(c.what+" "+printable(name), unknown, false)
 	before := int64(0)
 	err = c.run(list, ctx, func(moved, total int64) {
 		p.outOf(total)
@@ -149,32 +154,33 @@ func (a *app) changeOne(ctx context.Context, rdb redis.UniversalClient, name str
 	return list.LLen(ctx)
 }
 
-func plainLength(ctx context.Context, rdb redis.UniversalClient, list *shardedlist.ShardedList) (int64, error) {
-	return rdb.LLen(ctx, list.Name()).Result()
-}
+func adoptedLength(info shardedlist.Info) int64 { return info.Length + info.Newcomers }
 
-func shardedLength(ctx context.Context, _ redis.UniversalClient, list *shardedlist.ShardedList) (int64, error) {
-	info, err := list.Info(ctx)
+func shardedLength(info shardedlist.Info) int64 {
 	if info.Restored {
-		return 0, err
+		return 0
 	}
-	return info.Length, err
+	return info.Length
 }
 
-// plainLists returns the keys, and for each pattern those of the plain lists that match it, but for those that sharded lists are
-// stored in.
+// plainLists returns the keys, and for each pattern those of the lists that match it and have something to adopt.
 func plainLists(ctx context.Context, rdb redis.UniversalClient, patterns []string) ([]string, error) {
 	return namesOf(patterns, func(pattern string, add func(name string)) error {
-		return onMasters(ctx, rdb, func(ctx context.Context, node redis.Cmdable) error {
-			keys := node.ScanType(ctx, 0, pattern, scanCount, "list").Iterator()
-			for keys.Next(ctx) {
-				if meta, _ := oneslot.Owner(keys.Val()); meta == "" {
-					add(keys.Val())
-				}
+		for row, err := range survey.Rows(ctx, rdb, survey.Options{Match: pattern, WithoutBytes: true}) {
+			if err != nil {
+				return err
 			}
-			return keys.Err()
-		})
+			if canAdopt(row) {
+				add(row.Name)
+			}
+		}
+		return nil
 	})
+}
+
+// canAdopt reports whether adopt has something to do: there is a plain list, or what is left of one, or restore has begun or done it.
+func canAdopt(row survey.Row) bool {
+	return row.Newcomers > 0 || slices.Contains([]survey.Form{survey.Plain, survey.Adopted, survey.Restoring, survey.Restored}, row.Form)
 }
 
 // shardedLists returns the names, and for each pattern those of the sharded lists that match it.

@@ -23,11 +23,14 @@ func listNames(ctx context.Context, rdb redis.UniversalClient, prefix string) []
 	return namesOfRows(ctx, rdb, prefix, survey.Options{WithoutPlain: true}, func(survey.Row) bool { return true })
 }
 
+// allNames is listNames, with plain lists.
+func allNames(ctx context.Context, rdb redis.UniversalClient, prefix string) []string {
+	return namesOfRows(ctx, rdb, prefix, survey.Options{}, func(survey.Row) bool { return true })
+}
+
 // plainNames is listNames for the keys of lists that adopt can take in.
 func plainNames(ctx context.Context, rdb redis.UniversalClient, prefix string) []string {
-	return namesOfRows(ctx, rdb, prefix, survey.Options{}, func(r survey.Row) bool {
-		return r.Form == survey.Plain || r.Form == survey.Restored || r.Newcomers > 0
-	})
+	return namesOfRows(ctx, rdb, prefix, survey.Options{}, canAdopt)
 }
 
 // queueNames is listNames for queues.
@@ -45,7 +48,7 @@ func namesOfRows(ctx context.Context, rdb redis.UniversalClient, prefix string, 
 		if err != nil || len(names) == completionNames {
 			break
 		}
-		if wanted(row) {
+		if wanted(row) && !strings.Contains(row.Name, "\n") { // a shell would take it for two
 			names = append(names, row.Name)
 		}
 	}

@@ -29,6 +29,7 @@ func TestCompletionOfListNames(t *testing.T) {
 				require.NoError(t, err)
 			}
 			require.NoError(t, server.Client(t).RPush(t.Context(), tag+"-plain", "a").Err())
+			require.NoError(t, server.Client(t).RPush(t.Context(), tag+"-plain\nof two lines", "a").Err())
 			for i, options := range [][]queue.PushOption{nil, {queue.In(time.Hour)}} {
 				q, err := queue.New(server.Client(t), fmt.Sprintf("queue-%s*%d", tag, i))
 				require.NoError(t, err)
@@ -54,6 +55,10 @@ func TestCompletionOfListNames(t *testing.T) {
 				"object encoding " + tag:     names,
 				"info " + tag:                names,
 				"restore " + tag:             names,
+				"ls " + tag:                  tag + "-plain\n" + names,
+				"top " + tag:                 tag + "-plain\n" + names,
+				"ls x " + tag:                "",
+				"script rpush " + tag:        names,
 				"adopt " + tag:               tag + "-plain\n",
 				"llen " + tag + "-no-such":   "",
 				"script lpop " + tag:         names,

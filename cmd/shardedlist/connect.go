@@ -90,7 +90,7 @@ func connect(ctx context.Context, source, address string) (rdb redis.UniversalCl
 // newClient returns the client that fits the address: for a master behind Sentinel, for a cluster, or for one server.
 //
 // The client does not retry a command whose connection failed, so reads from a dead server fail fast. The list itself
-// retries pushes and pops, and applies each exactly once.
+// retries pushes and pops, and applies each exactly once. Nor does it tell the server what library it is: that needs a permission.
 //
 // What is wrong with an address is not said: any part of it may be the password, or a part of the password. The errors of net/url
 // and of go-redis quote it.
@@ -112,21 +112,21 @@ func newClient(source, address string) (rdb redis.UniversalClient, hosts string,
 		if err != nil {
 			return nil, "", badAddress
 		}
-		options.MaxRetries, options.DialerRetries = -1, 1
+		options.MaxRetries, options.DialerRetries, options.DisableIdentity = -1, 1, true
 		return redis.NewFailoverClient(options), hosts, nil
 	case query.Has("addr"):
 		options, err := redis.ParseClusterURL(u.String())
 		if err != nil {
 			return nil, "", badAddress
 		}
-		options.MaxRetries, options.DialerRetries = -1, 1
+		options.MaxRetries, options.DialerRetries, options.DisableIdentity = -1, 1, true
 		return redis.NewClusterClient(options), hosts, nil
 	}
 	options, err := redis.ParseURL(u.String())
 	if err != nil {
 		return nil, "", badAddress
 	}
-	options.MaxRetries, options.DialerRetries = -1, 1
+	options.MaxRetries, options.DialerRetries, options.DisableIdentity = -1, 1, true
 	return redis.NewClient(options), hosts, nil
 }
 
@@ -139,18 +139,19 @@ func clusterIfSo(ctx context.Context, node *redis.Client) redis.UniversalClient 
 	}
 	_ = node.Close()
 	return redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs:         []string{options.Addr},
-		ClientName:    options.ClientName,
-		Username:      options.Username,
-		Password:      options.Password,
-		Protocol:      options.Protocol,
-		TLSConfig:     options.TLSConfig,
-		DialTimeout:   options.DialTimeout,
-		ReadTimeout:   options.ReadTimeout,
-		WriteTimeout:  options.WriteTimeout,
-		PoolSize:      options.PoolSize,
-		MaxRetries:    options.MaxRetries,
-		DialerRetries: options.DialerRetries,
+		Addrs:           []string{options.Addr},
+		DisableIdentity: options.DisableIdentity,
+		ClientName:      options.ClientName,
+		Username:        options.Username,
+		Password:        options.Password,
+		Protocol:        options.Protocol,
+		TLSConfig:       options.TLSConfig,
+		DialTimeout:     options.DialTimeout,
+		ReadTimeout:     options.ReadTimeout,
+		WriteTimeout:    options.WriteTimeout,
+		PoolSize:        options.PoolSize,
+		MaxRetries:      options.MaxRetries,
+		DialerRetries:   options.DialerRetries,
 	})
 }
 

@@ -286,3 +286,20 @@ func TestAddressFromTheEnvironment(t *testing.T) {
 	assert.Equal(t, result{exitOK, "1\n", ""}, got)
 	assert.NotEmpty(t, server.Keys())
 }
+
+// Whoever may only look at lists would be refused CLIENT SETINFO at each connection, and the server would log it.
+func TestTheProgramDoesNotIntroduceItself(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.Shared(t, redistest.Cluster)
+	for _, address := range []string{redistest.Shared(t, redistest.Redis).URL(), redistest.Shared(t, redistest.Sentinel).URL(), cluster.URL(), "redis://" + cluster.Addr()} {
+		rdb, _, err := connect(t.Context(), "--redis", address)
+		require.NoError(t, err)
+		switch rdb := rdb.(type) {
+		case *redis.Client:
+			assert.True(t, rdb.Options().DisableIdentity, address)
+		case *redis.ClusterClient:
+			assert.True(t, rdb.Options().DisableIdentity, address)
+		}
+		require.NoError(t, rdb.Close())
+	}
+}

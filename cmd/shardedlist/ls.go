@@ -74,6 +74,7 @@ tabs, numbers are exact, times are in seconds, and there is no header.`,
 			return a.onServer(cmd, func(ctx context.Context, rdb redis.UniversalClient) error { return a.ls(ctx, rdb, match, l) })
 		},
 	}
+	a.completes(cmd, first(1), allNames)
 	cmd.Flags().StringVar(&l.sort, "sort", "", "sort by `column`, the most first: "+keys)
 	cmd.Flags().BoolVar(&l.reverse, "reverse", false, "sort the other way round")
 	cmd.Flags().IntVar(&l.limit, "limit", 0, "print at most so `many` lists")
@@ -118,10 +119,11 @@ func (a *app) ls(ctx context.Context, rdb redis.UniversalClient, match string, l
 		looked, drawn = now, true
 	}}
 	var rows []survey.Row
+	var failed error // the survey, behind what it found
 	printed := 0
 	for row, err := range survey.Rows(ctx, rdb, options) {
-		if err != nil {
-			return err
+		if failed = err; err != nil {
+			break
 		}
 		if l.sort != "" || l.reverse {
 			rows = append(rows, row)
@@ -143,10 +145,10 @@ func (a *app) ls(ctx context.Context, rdb redis.UniversalClient, match string, l
 			return err
 		}
 	}
-	if printed+len(rows) == 0 {
+	if failed == nil && printed+len(rows) == 0 {
 		return errNothing
 	}
-	return nil
+	return failed
 }
 
 // compare orders by the column, and lists that are equal there by name.
@@ -233,10 +235,10 @@ func rawLine(r survey.Row) string {
 		printable(r.Name))
 }
 
-// listObject is a row as a JSON object. A name that is not UTF-8 is quoted as redis-cli does.
+// listObject is a row as a JSON object.
 func listObject(r survey.Row) map[string]any {
 	object := map[string]any{
-		"name": printable(r.Name), "form": r.Form, "length": r.Length, "shards": r.Shards, "capacity": r.Capacity, "bytes": r.Bytes,
+		"name": shownName(r.Name), "form": r.Form, "length": r.Length, "shards": r.Shards, "capacity": r.Capacity, "bytes": r.Bytes,
 		"ttl_seconds": nil, "waits": waiting(r), "slot": r.Slot, "parts": r.Parts, "node": r.Node, "backlog": r.Backlog, "newcomers": r.Newcomers,
 		"unswept": r.Unswept,
 	}
@@ -286,6 +288,13 @@ func printable(name string) string {
 	}
 	return name
 }
+
+// shownName is the name of a list as it is printed: quoted if need be in a line, and as an element is in JSON.
+type shownName string
+
+func (n shownName) String() string { return printable(string(n)) }
+
+func (n shownName) MarshalJSON() ([]byte, error) { return []byte(jsonString(string(n))), nil }
 
 // humanBytes is a size with three digits and a unit.
 func humanBytes(bytes int64) string {

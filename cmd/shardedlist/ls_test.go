@@ -92,6 +92,33 @@ func TestLs(t *testing.T) {
 	}
 }
 
+// ls prints the lists of the other masters, and fails.
+func TestLsWhileAMasterIsAway(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	rdb := server.Client(t)
+	for _, node := range server.Nodes() {
+		require.NoError(t, node.Client(t).ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
+	}
+	living := 0
+	for i := range 9 {
+		name := fmt.Sprint("l", i)
+		require.NoError(t, rdb.RPush(t.Context(), name, "a").Err())
+		owner, err := server.SlotOwner(t.Context(), int(rdb.ClusterKeySlot(t.Context(), name).Val()))
+		require.NoError(t, err)
+		if owner != 2 {
+			living++
+		}
+	}
+	server.Nodes()[2].Kill()
+	for _, args := range []string{"ls", "ls --sort name", "ls l*"} {
+		got := <-start(t.Context(), nil, append(strings.Fields(args), "--redis", server.URL())...)
+		assert.Equal(t, exitFailure, got.code, args)
+		assert.Equal(t, living, strings.Count(got.out, "\n"), args)
+		assert.Contains(t, got.err, "connection refused", args)
+	}
+}
+
 func TestMistakesOfLs(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"ls --sort size", "ls --limit -1", "ls a b"} {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -47,9 +48,26 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	root := a.rootCommand()
 	root.SetArgs(hideMinus(args))
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	help := &helpWriter{Writer: stdout}
+	root.SetOut(help)
 	root.SetErr(stderr)
-	return a.exit(ctx, root.ExecuteContext(ctx))
+	err := root.ExecuteContext(ctx)
+	if help.err != nil {
+		a.started, err = true, help.err // it is no mistake in the command line
+	}
+	return a.exit(ctx, err)
+}
+
+// helpWriter writes what cobra prints, the help and the version, and keeps the error, which cobra does not.
+type helpWriter struct {
+	io.Writer
+	err error
+}
+
+func (w *helpWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	w.err = errors.Join(w.err, err)
+	return n, err
 }
 
 // app is one run of the program.
@@ -171,7 +189,7 @@ const anyNumber = math.MaxInt
 func takes(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
-			return fmt.Errorf("wrong number of arguments; usage: shardedlist %s", cmd.Use)
+			return fmt.Errorf("wrong number of arguments; usage: %s %s", cmd.Parent().CommandPath(), cmd.Use)
 		}
 		return nil
 	}

@@ -103,6 +103,11 @@ func TestMistakes(t *testing.T) {
 		"lpsh l":                 `unknown command "lpsh" for "shardedlist"; did you mean: lpush`,
 		"foo":                    `unknown command "foo" for "shardedlist"`,
 		"lindex l":               `wrong number of arguments; usage: shardedlist lindex LIST INDEX`,
+		"queue cancel mail":      `wrong number of arguments; usage: shardedlist queue cancel QUEUE ID...`,
+		"lindex l +1":            `invalid index "+1": want an integer`,
+		"lrange l 01 2":          `invalid index "01": want an integer`,
+		"lpop l +1":              `invalid count "+1": want an integer of at least 0`,
+		"script foo l":           `foo runs no script on a list`,
 		"lindex l one":           `invalid index "one": want an integer`,
 		"lrange l 0":             `wrong number of arguments; usage: shardedlist lrange LIST START STOP`,
 		"lrange l 0 1.5":         `invalid index "1.5": want an integer`,
@@ -148,6 +153,47 @@ func TestErrorsOfTheServer(t *testing.T) {
 			assert.Empty(t, got.out)
 			assert.Regexp(t, `^shardedlist: \w+ "l": the key "{l}:meta" holds another type: string\n$`, got.err)
 		})
+	}
+}
+
+// A name is in JSON as an element is, and in a line so that a terminal shows it and does nothing else.
+func TestNamesOfAnyBytes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis)
+	on := func(args ...string) result {
+		return <-start(t.Context(), nil, append([]string{"--redis", server.Addr()}, args...)...)
+	}
+	for name, want := range map[string][2]string{ // in JSON, and in a line
+		"\xffx":      {`{"base64":"/3g="}`, `"\xffx"`},
+		"a\nb":       {`"a\nb"`, `"a\nb"`},
+		"z\x1b\x07<": {`"z\u001b\u0007\u003c"`, `"z\x1b\a<"`},
+		`"quoted"`:   {`"\"quoted\""`, `"\"quoted\""`},
+		"é":          {`"é"`, "é"},
+	} {
+		require.NoError(t, server.Client(t).FlushAll(t.Context()).Err())
+		require.NoError(t, server.Client(t).RPush(t.Context(), name, "e").Err())
+		for _, command := range [][]string{
+			{"adopt", "--dry-run", "*"}, {"adopt", name}, {"ls"}, {"top", "--count", "1"}, {"info", name},
+			{"restore", "--dry-run", "*"}, {"restore", name},
+		} {
+			got := on(append(command, "--json")...)
+			assert.Equal(t, exitOK, got.code, got.err)
+			shown, expected := map[string]any{}, any(nil)
+			require.NoError(t, json.Unmarshal([]byte(got.out), &shown), "%q %q", name, command)
+			require.NoError(t, json.Unmarshal([]byte(want[0]), &expected))
+			assert.Equal(t, expected, shown["name"], command)
+			assert.Contains(t, on(command...).out, want[1], command)
+		}
+	}
+}
+
+// What cannot be printed is an error, also of the help.
+func TestHelpThatCannotBePrinted(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"--version", "--help", "lpop --help", "help lpop"} {
+		var stderr bytes.Buffer
+		assert.Equal(t, exitFailure, execute(t.Context(), strings.Fields(args), nil, &limited{err: syscall.ENOSPC}, &stderr), args)
+		assert.Equal(t, exitBrokenPipe, execute(t.Context(), strings.Fields(args), nil, brokenPipe{}, &stderr), args)
 	}
 }
 
@@ -468,7 +514,21 @@ func TestAdopt(t *testing.T) {
 	assert.Equal(t, result{exitOK, "queue:a\t11\n", ""}, run(t, server, nil, "adopt", "--popped", "left", "queue:a", "queue:a"))
 	assert.Equal(t, "new\n", run(t, server, nil, "rpop", "queue:a").out)
 	assert.Equal(t, exitUsage, run(t, server, nil, "adopt", "--popped", "top", "queue:a").code)
-	assert.Equal(t, result{exitOK, "nothing\t0\n", ""}, run(t, server, nil, "adopt", "nothing"))
+	assert.Equal(t, result{exitNothing, "", "shardedlist: there is no list \"nothing\"\n"}, run(t, server, nil, "adopt", "nothing"))
+
+	for range 2000 {
+		_, err := server.RPush("half", "a")
+		require.NoError(t, err)
+	}
+	_, err = server.RPush("", "a") // no list has this name
+	require.NoError(t, err)
+	run(t, server, nil, "lpop", "half") // takes the list over, as the first step of adopt does
+	require.False(t, server.Exists("half"))
+	require.Contains(t, run(t, server, nil, "info", "half").out, "unsplit:    1487\n")
+	assert.Equal(t, result{exitOK, "half\t1999\n", ""}, run(t, server, nil, "adopt", "--dry-run", "h*"))
+	assert.Equal(t, result{exitOK, "half\t1999\nother\t10\n", ""}, run(t, server, nil, "adopt", "*"))
+	assert.Contains(t, run(t, server, nil, "info", "half").out, "unsplit:    0\n")
+	assert.Equal(t, result{exitOK, "", ""}, run(t, server, nil, "adopt", "*"))
 }
 
 func TestRestore(t *testing.T) {
@@ -490,6 +550,18 @@ func TestRestore(t *testing.T) {
 	assert.Equal(t, result{exitOK, "queue:a\t2\n", ""}, run(t, server, nil, "adopt", "queue:a"))
 	assert.False(t, server.Exists("queue:a"))
 	assert.Contains(t, run(t, server, nil, "info", "queue:a").out, "form:       sharded\n")
+
+	for _, command := range []string{"restore", "adopt"} {
+		for _, flag := range []string{"--dry-run", "--json"} {
+			got := run(t, server, nil, command, flag, "typo")
+			assert.Equal(t, result{exitNothing, "", "shardedlist: there is no list \"typo\"\n"}, got, command)
+		}
+	}
+	assert.False(t, server.Exists("{typo}:meta"))
+	run(t, server, nil, "rpop", "queue:{b}", "3") // a plain list, as soon as somebody pushes
+	assert.Contains(t, run(t, server, nil, "info", "queue:{b}").out, "form:       plain\n")
+	assert.Equal(t, result{exitOK, "queue:{b}\t0\n", ""}, run(t, server, nil, "adopt", "queue:{b}"))
+	assert.Equal(t, exitNothing, run(t, server, nil, "info", "queue:{b}").code)
 }
 
 // What docs/adopting.md says to type works, one command after the other.
@@ -504,11 +576,11 @@ func TestTheAdoptingPage(t *testing.T) {
 		if !found || !strings.HasPrefix(line, "    ") {
 			continue
 		}
-		_, err := server.RPush("queue:mail", "a", "b")
-		require.NoError(t, err)
 		if !strings.Contains(command, "--popped") && !strings.Contains(command, "--dry-run") && !strings.Contains(command, "info") {
 			run(t, server, nil, "del", "queue:mail")
 		}
+		_, err := server.RPush("queue:mail", "a", "b")
+		require.NoError(t, err)
 		got := run(t, server, nil, strings.Fields(strings.ReplaceAll(command, "'", ""))...)
 		assert.Equal(t, exitOK, got.code, "%s: %s", command, got.err)
 		commands++

@@ -107,7 +107,7 @@ func isThere(info shardedlist.Info) bool {
 
 func infoFields(info shardedlist.Info) []field {
 	return []field{
-		{"name", info.Name},
+		{"name", shownName(info.Name)},
 		{"length", info.Length},
 		{"shards", info.Shards},
 		{"first", info.First},

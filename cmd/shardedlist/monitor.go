@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -110,24 +111,47 @@ type listEnds struct {
 	at          time.Time // when they were asked for
 }
 
-// readEnds reads elements without changing anything: it takes no newcomers in.
+// reader reads a list, or a plain one, without changing anything: it takes no newcomers in.
+type reader struct {
+	list *shardedlist.ShardedList
+	rdb  redis.UniversalClient
+}
+
+func newReader(rdb redis.UniversalClient, name string) (reader, error) {
+	list, err := shardedlist.New(rdb, name)
+	return reader{list, rdb}, err
+}
+
+func (r reader) LRange(ctx context.Context, start, stop int64) ([]string, error) {
+	values, err := r.list.LRange(ctx, start, stop)
+	if errors.Is(err, shardedlist.ErrPlainList) {
+		return r.rdb.LRange(ctx, r.list.Name(), start, stop).Result()
+	}
+	return values, err
+}
+
+func (r reader) LLen(ctx context.Context) (int64, error) {
+	length, err := r.list.LLen(ctx)
+	if errors.Is(err, shardedlist.ErrPlainList) {
+		return r.rdb.LLen(ctx, r.list.Name()).Result()
+	}
+	return length, err
+}
+
+// readEnds reads elements without changing anything.
 func readEnds(ctx context.Context, rdb redis.UniversalClient, row topRow) listEnds {
 	found := listEnds{name: row.Name, at: time.Now()}
-	read := func(start, stop int64) ([]string, error) { return rdb.LRange(ctx, row.Name, start, stop).Result() }
-	if row.Form != survey.Plain {
-		list, err := shardedlist.New(rdb, row.Name)
-		if err != nil {
-			found.err = err
-			return found
-		}
-		read = func(start, stop int64) ([]string, error) { return list.LRange(ctx, start, stop) }
+	list, err := newReader(rdb, row.Name)
+	if err != nil {
+		found.err = err
+		return found
 	}
 	wanted := int64(insideElements)
 	if row.Bytes > 0 {
 		wanted = max(1, min(wanted, insideBytes*row.Length/row.Bytes))
 	}
-	if found.left, found.err = read(0, wanted-1); found.err == nil && row.Length > wanted {
-		found.right, found.err = read(-min(wanted, row.Length-wanted), -1)
+	if found.left, found.err = list.LRange(ctx, 0, wanted-1); found.err == nil && row.Length > wanted {
+		found.right, found.err = list.LRange(ctx, -min(wanted, row.Length-wanted), -1)
 	}
 	return found
 }

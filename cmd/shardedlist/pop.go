@@ -187,7 +187,7 @@ func parseCount(args []string, otherwise int) (int, error) {
 		return otherwise, nil
 	}
 	count, err := strconv.Atoi(args[0])
-	if err != nil || count < 0 {
+	if err != nil || count < 0 || strconv.Itoa(count) != args[0] { // as in Redis, +1 and 01 are none
 		return 0, usagef("invalid count %q: want an integer of at least 0", args[0])
 	}
 	return count, nil

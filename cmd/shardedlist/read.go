@@ -136,7 +136,7 @@ func fromLeft(index, length int64) int64 {
 
 func parseIndex(arg string) (int64, error) {
 	index, err := strconv.ParseInt(arg, 10, 64)
-	if err != nil {
+	if err != nil || strconv.FormatInt(index, 10) != arg { // as in Redis, +1 and 01 are none
 		return 0, usagef("invalid index %q: want an integer", arg)
 	}
 	return index, nil

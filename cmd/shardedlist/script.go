@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/hook"
 	"github.com/shardedlist/shardedlist/internal/rediserr"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/value"
@@ -63,6 +64,9 @@ not debug on a Valkey 9 that others use: a session disturbs their scripts.`,
 
 // captureScript returns the words of the EVAL that a command would send.
 func captureScript(ctx context.Context, rdb redis.UniversalClient, words []string) (eval []string, err error) {
+	if _, refused := hook.Commands(); !isListCommand(words) && !slices.Contains(refused, strings.ToLower(words[0])) {
+		return nil, usagef("%s runs no script on a list", words[0])
+	}
 	rdb.AddHook(shardedlist.NewHook(rdb, shardedlist.Match("*")))
 	if len(words) > 1 {
 		_, _ = do(ctx, rdb, []string{"llen", words[1]}) // finds out the layout of the list

@@ -159,15 +159,17 @@ func TestScriptsThatThereAreNot(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t, redistest.Redis)
 	for command, message := range map[string]string{
-		"ping":       "ping runs no script on a list",
-		"rpush":      "rpush: ERR wrong number of arguments for 'rpush' command",
-		"lset l x y": "", // the script that finds out whether there is a list
-		"dump l":     "dump: shardedlist: dump: not supported on a sharded list: read it with LRANGE and push what was read",
+		"ping":           "ping runs no script on a list",
+		"set k-script v": "set runs no script on a list",
+		"rpush":          "rpush: ERR wrong number of arguments for 'rpush' command",
+		"lset l x y":     "", // the script that finds out whether there is a list
+		"dump l":         "dump: shardedlist: dump: not supported on a sharded list: read it with LRANGE and push what was read",
 	} {
 		got := <-start(t.Context(), nil, append([]string{"--redis", server.Addr(), "script"}, strings.Fields(command)...)...)
 		assert.Equal(t, message == "", got.code == exitOK, command)
 		assert.Contains(t, got.err, message)
 	}
+	assert.Zero(t, server.Client(t).Exists(t.Context(), "k-script").Val(), "it was not sent")
 	got := <-start(t.Context(), nil, "--redis", server.Addr(), "script", "rpush", "l", "a\x00b")
 	assert.Equal(t, exitUsage, got.code, "a NUL byte")
 }

@@ -24,6 +24,7 @@ import (
 type shell struct {
 	app   *app
 	hosts string
+	first redis.UniversalClient // behind Sentinel, the clients after it dial through it
 	lists redis.UniversalClient // with the hook
 	raw   *direct
 	multi bool // in a transaction of the raw connection
@@ -57,7 +58,7 @@ If standard input is no terminal, commands are read from there, one per line.`,
 			if err != nil {
 				return err
 			}
-			s := &shell{app: a, hosts: hosts, out: a.stdout}
+			s := &shell{app: a, hosts: hosts, first: rdb, out: a.stdout}
 			s.use(rdb)
 			defer s.close()
 			if file, ok := a.stdin.(*os.File); ok && isTerminal(a.stdin) {
@@ -70,7 +71,7 @@ If standard input is no terminal, commands are read from there, one per line.`,
 
 // use makes the shell work on that client, and on one raw connection to the same server.
 func (s *shell) use(rdb redis.UniversalClient) {
-	s.close()
+	s.leave()
 	protocol := 2
 	if s.app.json {
 		protocol = 3 // as redis-cli, so that maps are objects
@@ -79,11 +80,20 @@ func (s *shell) use(rdb redis.UniversalClient) {
 	rdb.AddHook(shardedlist.NewHook(rdb, shardedlist.Match("*")))
 }
 
-func (s *shell) close() {
-	if s.lists != nil {
-		_ = s.lists.Close()
-		s.raw.close()
+// leave closes what the shell works on, but for the first client.
+func (s *shell) leave() {
+	if s.lists == nil {
+		return
 	}
+	s.raw.close()
+	if s.lists != s.first {
+		_ = s.lists.Close()
+	}
+}
+
+func (s *shell) close() {
+	s.leave()
+	_ = s.first.Close()
 }
 
 // readCommands runs the commands of standard input, one per line.

@@ -174,6 +174,21 @@ func TestTheShellFollowsASlot(t *testing.T) {
 	assert.Equal(t, exitOK, <-ended)
 }
 
+// SELECT and AUTH take the shell to another database and user, also behind Sentinel.
+func TestTheShellFollowsSelectAndAuth(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Sentinel} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Shared(t, kind)
+			lines := "rpush L a\nselect 1\nrpush L b c\nset L-key x\nselect 0\nllen L\nacl setuser L on >secret ~* &* +@all\nauth L secret\n" +
+				"rpush L d\nacl whoami\nselect 1\nllen L\nacl whoami\ndel L L-key\nselect 0\ndel L\n"
+			got := <-start(t.Context(), strings.NewReader(strings.ReplaceAll(lines, "L", "select")), "shell", "--redis", server.URL())
+			assert.Equal(t, result{exitOK, "1\nOK\n2\nOK\nOK\n1\nOK\nOK\n2\nselect\nOK\n2\nselect\n2\nOK\n1\n", ""}, got)
+		})
+	}
+}
+
 func TestATransactionOfTheShellRefusesLists(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)

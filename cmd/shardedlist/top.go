@@ -72,6 +72,7 @@ rates in front. --count ends it.`,
 			})
 		},
 	}
+	a.completes(cmd, first(1), allNames)
 	cmd.Flags().DurationVar(&t.interval, "interval", topInterval, "`time` between two looks")
 	cmd.Flags().IntVar(&t.count, "count", 0, "end after so `many` looks")
 	return cmd
@@ -286,6 +287,7 @@ func (t *top) lookOnce(ctx context.Context, m *monitor, b *beside, done func()) 
 	return func() {
 		if t.away = err; err == nil {
 			t.rows = rows
+			t.inside = t.inside && t.index(rows) >= 0
 		}
 		done()
 	}
@@ -308,6 +310,7 @@ func (t *top) press(keys string) (quit bool) {
 			}
 			t.inside = false
 		case "\r":
+			t.move(0) // so that the list stays the chosen one when others are sorted before it
 			t.inside = len(t.rows) > 0
 		case "j", "\x1b[B":
 			t.move(1)
@@ -332,8 +335,11 @@ func (t *top) move(by int) {
 }
 
 // at returns which row is marked.
-func (t *top) at(rows []topRow) int {
-	return max(0, slices.IndexFunc(rows, func(r topRow) bool { return r.Name == t.chosen }))
+func (t *top) at(rows []topRow) int { return max(0, t.index(rows)) }
+
+// index returns where the chosen list is, or -1.
+func (t *top) index(rows []topRow) int {
+	return slices.IndexFunc(rows, func(r topRow) bool { return r.Name == t.chosen })
 }
 
 // wanted returns the list that is shown, if its ends are not yet as the last look has found it.

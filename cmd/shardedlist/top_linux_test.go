@@ -41,6 +41,34 @@ func TestTopReadsOnly(t *testing.T) {
 	assert.EqualValues(t, 1, rdb.LLen(ctx, "plain").Val())
 }
 
+// Who looks inside a list sees that one until it is gone, also if another one is sorted before it meanwhile.
+func TestTopStaysInsideTheList(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis)
+	ctx, rdb := t.Context(), server.Client(t)
+	push := func(name string, elements int) {
+		list, err := shardedlist.New(rdb, name)
+		require.NoError(t, err)
+		_, err = list.RPush(ctx, make([]string, elements))
+		require.NoError(t, err)
+	}
+	shown := &top{rdb: rdb, order: "length"}
+	m, b := &monitor{rdb: rdb}, &beside{ctx: ctx, events: make(chan func(), 100)}
+	look := func() { shown.lookOnce(ctx, m, b, func() {})() }
+	push("a", 1)
+	push("b", 2)
+	look()
+	assert.False(t, shown.press("\r"))
+	push("a", 2)
+	look()
+	row, _ := shown.wanted()
+	assert.Equal(t, "b", row.Name)
+	require.NoError(t, rdb.FlushAll(ctx).Err())
+	push("a", 1)
+	look()
+	assert.False(t, shown.inside)
+}
+
 // A large element is not fetched again and again with its neighbours.
 func TestTopFetchesFewLargeElements(t *testing.T) {
 	t.Parallel()

@@ -3,9 +3,11 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/shardedlist/shardedlist"
@@ -17,7 +19,8 @@ func (a *app) watchCommand() *cobra.Command {
 		Use:   "watch LIST",
 		Short: "Print elements as they are pushed, without taking them",
 		Long: `Print the elements that others push to a list, without taking any, until Ctrl-C. Nothing is
-printed of what is there at first. The command only reads.
+printed of what is there at first. The command only reads: newcomers at a plain key beside
+the list are printed once an operation of others has taken them in.
 
 It looks at both ends of the list every half a second, or at the --interval, and prints what
 is new since the last look: of the right end from left to right, of the left end from right
@@ -35,8 +38,15 @@ A look takes three short reads, and more only if something was pushed.`,
 			if !(interval >= 0.01 && interval <= 3600) {
 				return usagef("--interval must be from 0.01 to 3600 seconds")
 			}
-			return a.onList(cmd, args[0], func(ctx context.Context, list *shardedlist.ShardedList) error {
-				return a.watch(ctx, list, time.Duration(interval*float64(time.Second)))
+			return a.onServer(cmd, func(ctx context.Context, rdb redis.UniversalClient) error {
+				list, err := newReader(rdb, args[0])
+				if err == nil {
+					err = a.watch(ctx, list, time.Duration(interval*float64(time.Second)))
+				}
+				if errors.Is(err, shardedlist.ErrWrongType) {
+					err = a.explained(ctx, rdb, cmd.Name(), args, err)
+				}
+				return err
 			})
 		},
 	}
@@ -51,7 +61,13 @@ const (
 	watchedMost = 100_000 // elements that are compared to find what is new
 )
 
-func (a *app) watch(ctx context.Context, list *shardedlist.ShardedList, interval time.Duration) error {
+// elements are those of a list.
+type elements interface {
+	LRange(ctx context.Context, start, stop int64) ([]string, error)
+	LLen(ctx context.Context) (int64, error)
+}
+
+func (a *app) watch(ctx context.Context, list elements, interval time.Duration) error {
 	before, err := look(ctx, list)
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -84,7 +100,7 @@ type seen struct {
 	length      int64
 }
 
-func look(ctx context.Context, list *shardedlist.ShardedList) (seen, error) {
+func look(ctx context.Context, list elements) (seen, error) {
 	left, err := list.LRange(ctx, 0, watchedEnd-1)
 	if err != nil {
 		return seen{}, err
@@ -99,7 +115,7 @@ func look(ctx context.Context, list *shardedlist.ShardedList) (seen, error) {
 }
 
 // newSince returns what was pushed since the last look, and what to compare with at the next one.
-func newSince(ctx context.Context, list *shardedlist.ShardedList, before seen) (pushed []string, now seen, err error) {
+func newSince(ctx context.Context, list elements, before seen) (pushed []string, now seen, err error) {
 	if now, err = look(ctx, list); err != nil {
 		return nil, seen{}, err
 	}
@@ -123,7 +139,7 @@ func newSince(ctx context.Context, list *shardedlist.ShardedList, before seen) (
 // grow returns the elements of an end that are before those which were there before, the outermost first. It looks at more of the list
 // until it finds some of those: at not much more if the list has not grown, since then they were probably popped. whole tells that
 // it has looked at all, and found none.
-func grow(ctx context.Context, list *shardedlist.ShardedList, before, now []string, grown int64, of func(n int64) (start, stop int64),
+func grow(ctx context.Context, list elements, before, now []string, grown int64, of func(n int64) (start, stop int64),
 ) (pushed []string, whole bool, err error) {
 	most := int64(watchedMost)
 	if grown <= 0 {

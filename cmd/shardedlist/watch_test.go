@@ -84,14 +84,17 @@ func TestWatchPrintsWhatIsPushed(t *testing.T) {
 func TestWatchUntilInterrupted(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis)
+	list, err := shardedlist.New(server.Client(t), "l")
+	require.NoError(t, err)
+	_, err = list.RPush(t.Context(), "there")
+	require.NoError(t, err)
+	require.NoError(t, server.Client(t).RPush(t.Context(), "l", "newcomer").Err())
 	ctx, cancel := context.WithCancel(t.Context())
 	out, stdout := io.Pipe()
 	ended := make(chan int, 1)
 	go func() {
 		ended <- execute(ctx, []string{"watch", "l", "--interval", "0.01", "--json", "--redis", server.Addr()}, nil, stdout, io.Discard)
 	}()
-	list, err := shardedlist.New(server.Client(t), "l")
-	require.NoError(t, err)
 	eventually(t, func() bool {
 		clients, err := server.Client(t).ClientList(t.Context()).Result()
 		return err == nil && strings.Contains(clients, "cmd=evalsha")
@@ -104,6 +107,13 @@ func TestWatchUntilInterrupted(t *testing.T) {
 	assert.Equal(t, "\"a\"\n{\"base64\":\"/w==\"}\n", string(shown))
 	cancel()
 	assert.Equal(t, exitInterrupted, <-ended)
+	assert.EqualValues(t, 1, server.Client(t).LLen(t.Context(), "l").Val(), "the newcomer is where it was")
+	require.NoError(t, server.Client(t).RPush(t.Context(), "plain", "a", "b").Err())
+	plain, err := newReader(server.Client(t), "plain")
+	require.NoError(t, err)
+	found, err := look(t.Context(), plain)
+	require.NoError(t, err)
+	assert.Equal(t, seen{[]string{"a", "b"}, []string{"b", "a"}, 2}, found)
 	got := <-start(t.Context(), nil, "watch", "l", "--interval", "0", "--redis", server.Addr())
 	assert.Equal(t, exitUsage, got.code)
 }

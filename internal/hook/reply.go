@@ -3,6 +3,7 @@ package hook
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -130,8 +131,11 @@ func asReplied(err error) error {
 	case strings.Contains(text, string(rediserr.WrongType)):
 		return rediserr.WrongType
 	}
-	if at := strings.Index(text, " script: "); at > 0 {
-		return script.Explain(rediserr.Error(text[:at]))
+	if at := scriptPosition.FindStringIndex(text); at != nil {
+		return script.Explain(rediserr.Error(text[:at[0]]))
 	}
 	return script.Explain(replied)
 }
+
+// scriptPosition is what a server adds to an error inside a script.
+var scriptPosition = regexp.MustCompile(` script: [0-9a-f]{40}, on @?user_script:`)

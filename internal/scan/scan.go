@@ -31,7 +31,8 @@ type Page struct {
 }
 
 // Pages yields the keys that are there all the time, and match a filter. A step is one pipeline with one SCAN for each filter. Masters
-// are scanned at the same time, each by one step after the other, and by none while the caller is busy.
+// are scanned at the same time, each by one step after the other, and by none while the caller is busy. If one of them fails, the others
+// are scanned nevertheless, and then the error is yielded.
 func Pages(ctx context.Context, rdb redis.UniversalClient, filters ...Filter) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -141,7 +142,7 @@ func readScan(reply any) (cursor string, keys []string, err error) {
 	return cursor, keys, nil
 }
 
-// Size returns how many keys there are.
+// Size returns how many keys there are, also beside an error: on the servers that answered.
 func Size(ctx context.Context, rdb redis.UniversalClient) (int64, error) {
 	var size atomic.Int64
 	err := EachMaster(ctx, rdb, func(ctx context.Context, master redis.UniversalClient) error {

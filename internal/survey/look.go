@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"regexp"
 	"time"
 
@@ -19,22 +20,25 @@ import (
 var surveyScript = script.Load("survey")
 
 const (
-	samples  = 6                // shards that are measured
-	idle     = 30 * time.Second // the TTL of an empty list, which each look of a consumer that waits renews
-	headSize = 16               // of a job's id
+	samples  = 6                                       // shards that are measured
+	idle     = 30 * time.Second                        // the TTL of an empty list, which each look of a consumer that waits renews
+	headSize = 16                                      // of a job's id
+	mostTTL  = math.MaxInt64 / int64(time.Millisecond) // what a time.Duration holds, 292 years
 )
 
 // look is one look at some lists, in steps, each a pipeline for all of them.
 type look struct {
 	ctx    context.Context
 	runner *script.Runner
+	single bool // there is one server, and an error of its connection concerns all lists
 	rows   []Row
 	spread map[int]*spread.Glance
 }
 
 // lookAt returns the rows of the lists of these names that are there.
 func lookAt(ctx context.Context, rdb redis.UniversalClient, names []string, o Options) ([]Row, error) {
-	l := &look{ctx: ctx, runner: &script.Runner{Client: rdb}, rows: make([]Row, len(names)), spread: map[int]*spread.Glance{}}
+	_, single := rdb.(*redis.Client)
+	l := &look{ctx: ctx, runner: &script.Runner{Client: rdb}, single: single, rows: make([]Row, len(names)), spread: map[int]*spread.Glance{}}
 	for i, name := range names {
 		keys := oneslot.KeysOf(name)
 		l.rows[i] = Row{Name: name, Slot: keys.Slot(), Node: nodeOf(ctx, rdb, keys.Meta), LookedAgo: -1}
@@ -115,12 +119,12 @@ func (l *look) first(o Options) error {
 	return nil
 }
 
-// failed notes an error that concerns one list, and returns any other.
+// failed notes an error that concerns one list, or the one server of several that has it, and returns any other.
 func (l *look) failed(row *Row, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case !script.IsReply(err), script.RefusesScripts(err):
+	case script.RefusesScripts(err), !script.IsReply(err) && !l.isElsewhere(err):
 		return err
 	}
 	if known := layout.ErrorOf(err); known != nil {
@@ -129,6 +133,9 @@ func (l *look) failed(row *Row, err error) error {
 	row.fail(err)
 	return nil
 }
+
+// isElsewhere reports whether an error is that of a connection to one of several servers.
+func (l *look) isElsewhere(err error) bool { return !l.single && script.IsLost(err) }
 
 func (r *Row) fail(err error) { r.Form, r.Err = Unknown, err }
 
@@ -144,7 +151,7 @@ func (r *Row) read(fields []any) {
 	r.First, r.Last, r.Head, r.Tail = first, last, head, tail
 	r.Shards, r.Bytes = last-first+1, fields[3].(int64)
 	if left >= 0 {
-		r.TTL = max(time.Duration(left)*time.Millisecond, time.Millisecond)
+		r.TTL = max(time.Duration(min(left, mostTTL))*time.Millisecond, time.Millisecond)
 	}
 	switch {
 	case state != "":
@@ -270,7 +277,7 @@ func (l *look) rest(measures bool) error {
 			readers = append(readers, func() { row.Bytes = extrapolate(sizes, row.Shards) })
 		}
 	}
-	if _, err := pipe.Exec(l.ctx); err != nil && err != redis.Nil && !script.IsReply(err) {
+	if _, err := pipe.Exec(l.ctx); err != nil && err != redis.Nil && !script.IsReply(err) && !l.isElsewhere(err) {
 		return err
 	}
 	for _, read := range readers {

@@ -33,7 +33,8 @@ type Options struct {
 }
 
 // Rows finds lists, and yields a row for each. A list that is there all the time is found, unless its slot moves meanwhile, and none is
-// yielded twice. It ends with the first error that concerns more than one list.
+// yielded twice. It ends with the first error that concerns more than one list. If a master of several is away, that comes behind the
+// lists of the others.
 //
 // It is O(keys of the server), in steps of a thousand keys, and O(1) for each list. A name without *, ? and [ is looked up at once.
 func Rows(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq2[Row, error] {
@@ -43,10 +44,10 @@ func Rows(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq2[R
 	return func(yield func(Row, error) bool) {
 		var waiting []string
 		var since time.Time
+		var failed error
 		for names, err := range namesOf(ctx, rdb, o) {
-			if err != nil {
-				yield(Row{}, err)
-				return
+			if failed = err; err != nil {
+				break
 			}
 			if len(waiting) == 0 {
 				since = time.Now()
@@ -60,7 +61,9 @@ func Rows(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq2[R
 			}
 			waiting = nil
 		}
-		yieldRows(ctx, rdb, waiting, o, yield)
+		if yieldRows(ctx, rdb, waiting, o, yield) && failed != nil {
+			yield(Row{}, failed)
+		}
 	}
 }
 
@@ -110,11 +113,7 @@ func namesOf(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq
 	return func(yield func([]string, error) bool) {
 		var keys, looked int64
 		if o.Progress != nil {
-			var err error
-			if keys, err = scan.Size(ctx, rdb); err != nil {
-				yield(nil, err)
-				return
-			}
+			keys, _ = scan.Size(ctx, rdb) // if a master is away, the scan tells
 		}
 		found := map[string]bool{}
 		for page, err := range scan.Pages(ctx, rdb, filters...) {

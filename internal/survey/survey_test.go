@@ -94,6 +94,8 @@ func TestEveryFormHasItsRow(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, rdb.RPush(ctx, w.space+"plain expires", values(25)...).Err())
 		require.NoError(t, rdb.Expire(ctx, w.space+"plain expires", time.Hour).Err())
+		require.NoError(t, rdb.RPush(ctx, w.space+"plain for ever", values(25)...).Err())
+		require.NoError(t, rdb.ExpireAt(ctx, w.space+"plain for ever", time.Now().AddDate(1000, 0, 0)).Err())
 		require.NoError(t, rdb.HSet(ctx, "{"+w.space+"foreign}:meta", "mine", 1).Err())
 		require.NoError(t, rdb.RPush(ctx, w.space+"foreign", values(25)...).Err())
 		for _, name := range []string{"emptied", "spread and emptied"} {
@@ -120,6 +122,7 @@ func TestEveryFormHasItsRow(t *testing.T) {
 			"expires":        {Form: survey.Sharded, Length: 25, Shards: 1, Capacity: 512},
 			"spread expires": {Form: survey.Spread, Length: 25, Shards: 1, Capacity: 512, Parts: 2},
 			"plain expires":  {Form: survey.Plain, Length: 25, Shards: 1},
+			"plain for ever": {Form: survey.Plain, Length: 25, Shards: 1},
 			"foreign":        {Form: survey.Plain, Length: 25, Shards: 1},
 			"spread once":    {Form: survey.Plain, Length: 25, Shards: 1},
 		} {
@@ -134,6 +137,8 @@ func TestEveryFormHasItsRow(t *testing.T) {
 			}
 			if strings.HasSuffix(name, "expires") {
 				assert.InDelta(t, time.Hour, row.TTL, float64(time.Minute), name)
+			} else if strings.HasSuffix(name, "ever") {
+				assert.Greater(t, row.TTL, 290*365*24*time.Hour, name)
 			} else {
 				assert.Zero(t, row.TTL, name)
 			}

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/survey"
 )
 
 const (
@@ -78,6 +82,9 @@ func (s *Server) runCheck(name string, c *check) error {
 		return err
 	}
 	err = list.Check(ctx)
+	if err == nil {
+		return isThere(ctx, client, name)
+	}
 	if !errors.Is(err, shardedlist.ErrBroken) {
 		return err
 	}
@@ -85,4 +92,13 @@ func (s *Server) runCheck(name string, c *check) error {
 		c.faults = append(c.faults, Display(strings.TrimSpace(line)))
 	}
 	return nil
+}
+
+// isThere returns an error if there is no list of that name.
+func isThere(ctx context.Context, client redis.UniversalClient, name string) error {
+	rows, err := survey.Look(ctx, client, []string{name}, survey.Options{WithoutBytes: true})
+	if err == nil && len(rows) == 0 {
+		return fail(http.StatusNotFound, "there is no list "+strconv.Quote(name))
+	}
+	return err
 }

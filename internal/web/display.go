@@ -3,13 +3,16 @@ package web
 import (
 	"net/url"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 )
 
 // Display returns a text as it can be shown and typed: itself, or quoted as in Go if a byte of it would not be seen, such as a mark that
-// turns the direction of what follows.
+// turns the direction of what follows, or if it looks quoted.
 func Display(text string) string {
-	if quoted := strconv.Quote(text); quoted != `"`+text+`"` {
-		return quoted
+	isHidden := func(r rune) bool { return !strconv.IsPrint(r) || r == utf8.RuneError }
+	if strings.HasPrefix(text, `"`) || strings.ContainsFunc(text, isHidden) {
+		return strconv.Quote(text)
 	}
 	return text
 }

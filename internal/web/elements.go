@@ -87,17 +87,18 @@ func (s *Server) elements(w http.ResponseWriter, r *http.Request) {
 		if err = errors.Join(err, countErr); err != nil || count < 1 || count > maxElements {
 			return nil, fail(http.StatusBadRequest, "want an index, and a number from 1 to "+strconv.Itoa(maxElements))
 		}
-		list, err := open(s.Client, query.Get("name"))
-		if err != nil {
-			return nil, err
-		}
-		found, cut, err := readElements(ctx, list, start, count)
+		found, cut, err := readElements(ctx, s.Client, query.Get("name"), start, count)
 		return map[string]any{"elements": found, "cut": cut, "now": time.Now().UnixMilli()}, err
 	})
 }
 
-// readElements returns up to count elements, and whether some were left out because others are so large.
-func readElements(ctx context.Context, list *shardedlist.ShardedList, start int64, count int) (found []element, cut bool, err error) {
+// readElements returns up to count elements, and whether some were left out because others are so large. It changes nothing: newcomers
+// stay at the plain key, and are not among the elements.
+func readElements(ctx context.Context, client redis.UniversalClient, name string, start int64, count int) (found []element, cut bool, err error) {
+	list, err := shardedlist.New(client, name)
+	if err != nil {
+		return nil, false, fail(http.StatusBadRequest, err.Error())
+	}
 	found = []element{}
 	most, read := maxShown, 0
 	if count == 1 {
@@ -111,6 +112,9 @@ func readElements(ctx context.Context, list *shardedlist.ShardedList, start int6
 			return found, true, nil
 		}
 		value, err := list.LIndex(ctx, start+i)
+		if errors.Is(err, shardedlist.ErrPlainList) {
+			value, err = client.LIndex(ctx, name, start+i).Result()
+		}
 		if err == redis.Nil && start < 0 && len(found) == 0 {
 			continue // the list is shorter
 		}

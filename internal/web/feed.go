@@ -39,7 +39,9 @@ type feed struct {
 	found   int  // lists by the survey that runs
 	ended   time.Time
 	took    time.Duration
-	err     error // of the last step of either
+	failed  error         // the last survey
+	tried   chan struct{} // closed when a survey has ended or failed
+	away    error         // of the last look
 	orders  map[order]*ordered
 }
 
@@ -65,20 +67,17 @@ type point struct {
 func newFeed(client redis.UniversalClient) *feed {
 	return &feed{
 		slow: pacedClient(client, surveyShare, time.Second), shown: pacedClient(client, shownShare, 50*time.Millisecond),
-		lists: map[string]*listed{}, come: make(chan struct{}), orders: map[order]*ordered{},
+		lists: map[string]*listed{}, come: make(chan struct{}), tried: make(chan struct{}), orders: map[order]*ordered{},
 	}
 }
 
 // run looks while there are viewers, until ctx ends.
 func (f *feed) run(ctx context.Context) {
 	var both sync.WaitGroup
-	for _, step := range []func(context.Context) error{f.survey, f.lookAgain} {
+	for _, step := range []func(context.Context){f.survey, f.lookAgain} {
 		both.Go(func() {
 			for f.awaitViewer(ctx) {
-				err := step(ctx)
-				f.mu.Lock()
-				f.err = err
-				f.mu.Unlock()
+				step(ctx)
 				pauseFor(ctx, surveyPause)
 			}
 		})
@@ -113,7 +112,7 @@ func (f *feed) awaitViewer(ctx context.Context) bool {
 var errNobodyLooks = errors.New("nobody looks")
 
 // survey finds all lists.
-func (f *feed) survey(ctx context.Context) error {
+func (f *feed) survey(ctx context.Context) {
 	start := time.Now()
 	f.mu.Lock()
 	f.running, f.found = true, 0
@@ -124,10 +123,12 @@ func (f *feed) survey(ctx context.Context) error {
 	defer f.mu.Unlock()
 	f.running = false
 	if err == errNobodyLooks {
-		return nil
+		return
 	}
-	if err != nil {
-		return err
+	close(f.tried)
+	f.tried = make(chan struct{})
+	if f.failed = err; err != nil {
+		return
 	}
 	f.ended, f.took = time.Now(), time.Since(start)
 	for name, l := range f.lists {
@@ -135,7 +136,6 @@ func (f *feed) survey(ctx context.Context) error {
 			delete(f.lists, name)
 		}
 	}
-	return nil
 }
 
 func (f *feed) findAll(ctx context.Context, start time.Time) error {
@@ -156,7 +156,14 @@ func (f *feed) findAll(ctx context.Context, start time.Time) error {
 }
 
 // lookAgain looks at the lists that viewers see.
-func (f *feed) lookAgain(ctx context.Context) error {
+func (f *feed) lookAgain(ctx context.Context) {
+	err := f.lookAtShown(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.away = err
+}
+
+func (f *feed) lookAtShown(ctx context.Context) error {
 	var names []string
 	f.mu.Lock()
 	for name, l := range f.lists {
@@ -335,6 +342,37 @@ func (f *feed) trend(name string) []point {
 	defer f.mu.Unlock()
 	if l := f.lists[name]; l != nil {
 		return slices.Clone(l.trend)
+	}
+	return nil
+}
+
+const (
+	isFresh   = 5 * time.Second // so long ago a survey may have ended whose rows a scrape returns
+	freshWait = 5 * time.Second // for the next one otherwise: Prometheus waits for ten
+)
+
+// fresh waits until a survey has ended of late, but not for long. It returns why the rows do not tell how the lists are. Where a survey
+// takes longer, those of the last one do, if viewers have kept surveys going since.
+func (f *feed) fresh(ctx context.Context) error {
+	f.mu.Lock()
+	tried, wait := f.tried, f.failed != nil || time.Since(f.ended) > isFresh
+	f.mu.Unlock()
+	if wait {
+		select {
+		case <-tried:
+		case <-time.After(freshWait):
+		case <-ctx.Done():
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.failed != nil:
+		return f.failed
+	case f.ended.IsZero():
+		return errors.New("the first survey has not ended yet")
+	case time.Since(f.ended) > f.took+givenUpAfter:
+		return errors.New("the first survey since somebody looked last has not ended yet")
 	}
 	return nil
 }

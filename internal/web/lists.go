@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -95,8 +96,8 @@ func (f *feed) state() surveyView {
 	if !f.ended.IsZero() {
 		v.Ended = f.ended.UnixMilli()
 	}
-	if f.err != nil {
-		v.Error = Display(f.err.Error())
+	if err := cmp.Or(f.failed, f.away); err != nil {
+		v.Error = Display(err.Error())
 	}
 	return v
 }

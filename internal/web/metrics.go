@@ -6,12 +6,12 @@ import (
 	"github.com/shardedlist/shardedlist/internal/survey"
 )
 
-// metrics replies with what the survey knows, for Prometheus. Who scrapes is a viewer. Until the first survey has ended, the scrape fails:
-// numbers of some lists would look like those of all.
-func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
+// metrics replies with what the survey knows, for Prometheus. Who scrapes is a viewer. While the server does not answer, or it is not
+// known which lists there are, the scrape fails: old numbers, or those of some lists, would look like those of all.
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	s.feed.view()
-	if s.feed.state().Ended == 0 {
-		reply(w, nil, fail(http.StatusServiceUnavailable, "the first survey has not ended yet"))
+	if err := s.feed.fresh(r.Context()); err != nil {
+		reply(w, nil, failure{http.StatusServiceUnavailable, err})
 		return
 	}
 	w.Header().Set("Content-Type", survey.ContentType)

@@ -43,6 +43,9 @@ func pacedClient(client redis.UniversalClient, share float64, save time.Duration
 		return paced
 	case *redis.Client:
 		options := *c.Options()
+		if options.MaxRetries == 0 { // go-redis has made none of the -1 that says so, and would make three of the none
+			options.MaxRetries = -1
+		}
 		paced := redis.NewClient(&options)
 		paced.AddHook(p)
 		return paced

@@ -36,6 +36,7 @@ type site struct {
 	t      *testing.T
 	client redis.UniversalClient
 	token  string
+	feed   *feed
 }
 
 func newSite(t *testing.T, server *redistest.Server, options ...func(*Config)) *site {
@@ -47,7 +48,7 @@ func newSite(t *testing.T, server *redistest.Server, options ...func(*Config)) *
 	t.Cleanup(s.Close)
 	http := httptest.NewServer(s)
 	t.Cleanup(http.Close)
-	return &site{http, t, c.Client, s.token}
+	return &site{http, t, c.Client, s.token, s.feed}
 }
 
 func allowChanges(c *Config) { c.AllowChanges = true }
@@ -416,6 +417,76 @@ func TestCheckNamesFaults(t *testing.T) {
 	require.Len(t, keys, 1)
 	require.NoError(t, s.client.Del(t.Context(), keys[0]).Err())
 	assert.NotEmpty(t, check("l2"))
+	status, _, body := s.send("POST", "/api/check?name=none", "{}", s.withToken)
+	assert.Equal(t, http.StatusNotFound, status)
+	assert.JSONEq(t, `{"error":"there is no list \"none\""}`, body)
+}
+
+// Whoever looks at a list changes no key: newcomers stay at the plain key, and a plain list is one afterwards.
+func TestAPageThatReadsChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, redistest.Start(t, redistest.Redis))
+	ctx := t.Context()
+	values := make([]any, 2000)
+	for i := range values {
+		values[i] = i
+	}
+	plain := func(name string, count int) { require.NoError(t, s.client.RPush(ctx, name, values[:count]...).Err()) }
+	lists := map[string]string{ // and their first elements
+		"sharded": "0", "spread": "0", "plain": "0", "adopted": "0", "restored": "0", "newcomers": "x", "none": "",
+	}
+	s.push("sharded", values[:10]...)
+	_, err := s.list("spread", shardedlist.WithParts(3)).RPush(ctx, values[:10]...)
+	require.NoError(t, err)
+	plain("plain", 10)
+	plain("adopted", 2000)
+	_, err = s.list("adopted", shardedlist.WithPlain()).RPush(ctx, "x")
+	require.NoError(t, err)
+	s.push("restored", values[:10]...)
+	require.NoError(t, s.list("restored").Restore(ctx, nil))
+	_, err = s.list("newcomers", shardedlist.WithPlain()).RPush(ctx, "x")
+	require.NoError(t, err)
+	plain("newcomers", 3)
+
+	dump := func() map[string]string {
+		keys, err := s.client.Keys(ctx, "*").Result()
+		require.NoError(t, err)
+		dumps := map[string]string{}
+		for _, key := range keys {
+			dumps[key], err = s.client.Dump(ctx, key).Result()
+			require.NoError(t, err)
+		}
+		return dumps
+	}
+	before := dump()
+	require.Greater(t, len(before), len(lists))
+	s.awaitLists("", len(lists)-1)
+	for name, first := range lists {
+		get[any](s, "/api/list?name="+name)
+		get[any](s, "/api/jobs?state=delayed&name="+name)
+		found := get[struct{ Elements []element }](s, "/api/elements?start=0&count=1&name="+name).Elements
+		if first == "" {
+			assert.Empty(t, found)
+		} else if assert.Len(t, found, 1, name) {
+			assert.Equal(t, first, string(found[0].Data), name)
+		}
+		_, _, _ = s.send("POST", "/api/check?name="+name, "{}", s.withToken)
+	}
+	s.send("GET", "/metrics", "", nil)
+	assert.Equal(t, before, dump())
+}
+
+// An error is shown as it is, though there are names in quotes in it.
+func TestAnErrorIsNotQuoted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, redistest.Start(t, redistest.Embedded), allowChanges)
+	_, err := s.list("spread", shardedlist.WithParts(2)).RPush(t.Context(), "a")
+	require.NoError(t, err)
+	_, _, body := s.send("POST", "/api/adopt?name=spread", `{"confirm":"spread"}`, s.withToken)
+	assert.Contains(t, body, `{"error":"shardedlist: adopt \"spread\": `)
+	for text, want := range map[string]string{`a"b\c`: `a"b\c`, `"a"`: `"\"a\""`, "a\xff": `"a\xff"`, "a\u202e": `"a\u202e"`, "é": "é"} {
+		assert.Equal(t, want, Display(text))
+	}
 }
 
 func TestMetrics(t *testing.T) {
@@ -429,16 +500,38 @@ func TestMetrics(t *testing.T) {
 	assert.Contains(t, body, `shardedlist_list_length{list="l"} 3`)
 }
 
-func TestTheFirstScrapeFailsUntilAllListsAreKnown(t *testing.T) {
+// A scrape returns how the lists are now, also the first one, and the first after a pause. While the server is away, it fails.
+func TestAScrapeIsFresh(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, redistest.Start(t, redistest.Embedded))
+	server := redistest.Start(t, redistest.Redis)
+	s := newSite(t, server)
+	scrape := func() (status int, body string) {
+		status, _, body = s.send("GET", "/metrics", "", nil)
+		return status, body
+	}
 	s.push("l", 1)
-	status, _, _ := s.send("GET", "/metrics", "", nil)
-	assert.Equal(t, http.StatusServiceUnavailable, status)
+	status, body := scrape()
+	assert.Equal(t, http.StatusOK, status)
+	assert.Contains(t, body, `shardedlist_list_length{list="l"} 1`)
+
+	f := s.feed
+	require.Eventually(t, func() bool { return !f.state().Running }, 10*time.Second, time.Millisecond)
+	f.mu.Lock()
+	f.viewed, f.ended = time.Now().Add(-time.Minute), time.Now().Add(-time.Minute)
+	f.mu.Unlock()
+	s.push("l", 2)
+	status, body = scrape()
+	assert.Equal(t, http.StatusOK, status)
+	assert.Contains(t, body, `shardedlist_list_length{list="l"} 2`)
+
+	server.Kill()
 	require.Eventually(t, func() bool {
-		status, _, _ := s.send("GET", "/metrics", "", nil)
-		return status == http.StatusOK
-	}, 10*time.Second, 50*time.Millisecond)
+		status, body = scrape()
+		return status == http.StatusServiceUnavailable
+	}, 20*time.Second, 50*time.Millisecond)
+	assert.Contains(t, body, "connection refused")
+	server.Restart(t)
+	require.Eventually(t, func() bool { status, _ = scrape(); return status == http.StatusOK }, 20*time.Second, 50*time.Millisecond)
 }
 
 func TestBehindSentinel(t *testing.T) {
@@ -546,6 +639,52 @@ func TestTheServerGoesAndComesBack(t *testing.T) {
 		reply := get[listsReply](s, "/api/lists")
 		return reply.Survey.Error == "" && len(reply.Rows) == 1 && reply.Rows[0].Name == "m"
 	}, 20*time.Second, 50*time.Millisecond)
+}
+
+// While a master is away, the lists of the others show, and each of them by itself.
+func TestOneMasterIsAway(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	for _, node := range server.Nodes() {
+		require.NoError(t, node.Client(t).ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
+	}
+	s := newSite(t, server, func(c *Config) {
+		c.Client = server.Client(t, func(o *redis.UniversalOptions) { o.MaxRetries, o.DialerRetries = -1, 1 })
+	})
+	names := map[int]string{} // a list of each master
+	for i := 0; len(names) < 3; i++ {
+		name := fmt.Sprint("l", i)
+		owner, err := server.SlotOwner(t.Context(), int(s.client.ClusterKeySlot(t.Context(), name).Val()))
+		require.NoError(t, err)
+		names[owner] = name
+	}
+	for _, name := range names {
+		s.push(name, 1)
+	}
+	server.Nodes()[2].Kill()
+	require.Eventually(t, func() bool {
+		reply := get[listsReply](s, "/api/lists")
+		return reply.Survey.Error != "" && reply.Total == 2
+	}, 20*time.Second, 50*time.Millisecond)
+	for owner, name := range names {
+		status, _, body := s.send("GET", "/api/list?name="+name, "", nil)
+		assert.Equal(t, http.StatusOK, status, body)
+		assert.Equal(t, owner == 2, strings.Contains(body, `"fault":`), body)
+	}
+}
+
+// A server that hangs is noticed, though it takes connections.
+func TestTheServerHangs(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis)
+	s := newSite(t, server, func(c *Config) {
+		c.Client = server.Client(t, func(o *redis.UniversalOptions) { o.MaxRetries, o.DialerRetries = -1, 1 })
+	})
+	s.push("l", 1)
+	s.awaitLists("", 1)
+	server.Pause()
+	defer server.Resume()
+	require.Eventually(t, func() bool { return get[listsReply](s, "/api/lists").Survey.Error != "" }, 10*time.Second, 50*time.Millisecond)
 }
 
 // Close ends a survey that is under way. That nothing is left of it is checked by TestMain.

@@ -66,7 +66,11 @@ export function elements(id, signal) {
     if (!answer) return;
     const { elements: found, cut, now } = answer;
     const which = found.length === 0 ? 'Nothing there.' : place === 'delayed' ? 'The next to be due.' : place === 'leased' ? 'Those whose leases end first.' : '';
-    fill(note, [`As of ${time(now)}.`, which, cut ? 'The others were left out: these are large.' : ''].filter(Boolean).join(' '));
+    const beside = ['left', 'right', 'around'].includes(place) && list.newcomers > 0;
+    fill(note, [
+      `As of ${time(now)}.`, which, cut ? 'The others were left out: these are large.' : '',
+      beside ? `Without the ${integer(list.newcomers)} at the plain key beside the list.` : '',
+    ].filter(Boolean).join(' '));
     fill(out, ...found.map((e) => show(e)));
   }
 
