@@ -203,14 +203,17 @@ func killConnections(sc *scenario, random *rand.Rand) {
 	sc.note(sc.rdb.(*redis.Client).ClientKillByFilter(context.Background(), "TYPE", "normal", "SKIPME", "yes").Err())
 }
 
+// fillMemory makes the server refuse what adds to its data, for a moment, or for longer than a lease of jobs now and then. Then calls are
+// let alone for a while, so that most pushes are acknowledged.
 func fillMemory(sc *scenario, random *rand.Rand) {
-	sc.note(sc.rdb.ConfigSet(context.Background(), "maxmemory", "1").Err())
-	full := 50 * time.Millisecond
+	full, free := time.Duration(random.IntN(50))*time.Millisecond, time.Duration(0)
 	if sc.clients == queueJobs && random.IntN(200) == 0 {
-		full = 2 * jobLease // handlers outlive their leases meanwhile
+		full, free = jobLease*5/4, 4*jobLease
 	}
-	sc.sleep(time.Duration(random.Int64N(int64(full))))
+	sc.note(sc.rdb.ConfigSet(context.Background(), "maxmemory", "1").Err())
+	sc.sleep(full)
 	sc.note(sc.rdb.ConfigSet(context.Background(), "maxmemory", "0").Err())
+	sc.sleep(free)
 }
 
 func moveSlot(sc *scenario, random *rand.Rand) {
