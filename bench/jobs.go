@@ -37,7 +37,7 @@ type jobsMemory struct {
 }
 
 // jobBrokers are the libraries to compare.
-var jobBrokers = []func(*server, string) (*broker, error){queueBroker, asynqBroker, rmqBroker}
+var jobBrokers = []func(*server, string) (*broker, error){queueBroker, asynqBroker, rmqBroker, machineryBroker}
 
 func queueBroker(s *server, key string) (*broker, error) {
 	producer, consumer := s.client(), s.client()
@@ -273,13 +273,15 @@ func (b *bench) moveSome(ctx context.Context, broker *broker, producers int, d t
 }
 
 func (r *report) jobs(j *jobsResult) {
-	r.section("Jobs", fmt.Sprintf(`Package queue, and two libraries that acknowledge a job after its handler has returned, too. %[1]d
-goroutines push jobs of %[2]d bytes, one per call; no two payloads are equal. %[1]d workers call a handler that does nothing. asynq has a
-Concurrency of %[1]d, and rmq %[1]d consumers and a prefetch limit of %[3]d. Both poll every millisecond, more often than by default.
-At 0 jobs waiting, the measurement ends when the last job that was pushed has been done. At %[4]s, which were pushed before, it counts the jobs that
-are done in a fixed time: first without producers, and then while those push as fast as they can. asynq and rmq fetch jobs one at a
-time, and each fetch waits behind the calls of all producers. Server CPU and allocs are per job done, and include what producers cause. *Ratio* is the throughput of package queue divided by that of the library. machinery is not here:
-its Redis broker removes a job before it is done.`, queueWorkers, queueSize, 10*queueWorkers, count(j.Waiting)))
+	r.section("Jobs", fmt.Sprintf(`Package queue, two libraries that acknowledge a job after its handler has returned, too, and machinery, which does
+not: it removes a job before its handler is called, and a worker that dies loses it. %[1]d goroutines push jobs of %[2]d bytes, one per
+call; no two payloads are equal. %[1]d workers call a handler that does nothing. asynq has a Concurrency of %[1]d, rmq %[1]d consumers and a
+prefetch limit of %[3]d, and machinery a worker with a concurrency of %[1]d and no result backend. asynq and rmq poll every millisecond, more often
+than by default. At 0 jobs waiting, the measurement ends when the last job that was pushed has been done. At %[4]s, which were pushed
+before, it counts the jobs that are done in a fixed time: first without producers, and then while those push as fast as they can. asynq, rmq
+and machinery fetch jobs one at a time, and each fetch waits behind the calls of all producers. Server CPU and allocs are per job done, and
+include what producers cause. *Ratio* is the throughput of package queue divided by that of the library.`,
+		queueWorkers, queueSize, 10*queueWorkers, count(j.Waiting)))
 	t := r.table("", "jobs waiting", "client", "done/s", "pushed/s meanwhile", "server CPU", "allocs", "ratio")
 	var own figures
 	for _, c := range j.Rates {
