@@ -558,8 +558,8 @@ func TestRestore(t *testing.T) {
 		}
 	}
 	assert.False(t, server.Exists("{typo}:meta"))
-	run(t, server, nil, "rpop", "queue:{b}", "3") // a plain list, as soon as somebody pushes
-	assert.Contains(t, run(t, server, nil, "info", "queue:{b}").out, "form:       plain\n")
+	run(t, server, nil, "rpop", "queue:{b}", "3") // that it was restored outlives its last element
+	assert.Contains(t, run(t, server, nil, "info", "queue:{b}").out, "form:       restored\n")
 	assert.Equal(t, result{exitOK, "queue:{b}\t0\n", ""}, run(t, server, nil, "adopt", "queue:{b}"))
 	assert.Equal(t, exitNothing, run(t, server, nil, "info", "queue:{b}").code)
 }
