@@ -2,6 +2,9 @@ package shardedlist
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -54,6 +57,60 @@ func TestPopCountAsRedis(t *testing.T) {
 			assert.Equal(t, want, got)
 		}
 	})
+}
+
+// Large elements, and several at once, do not pass through Lua: the script leaves them in the list of the record, where a plain command
+// reads them. A server that does not allow the command that moves them is asked once an end.
+func TestPopsReadElementsThatTheScriptLeaves(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		for _, allowed := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/allowed=%v", kind, allowed), func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Start(t, kind)
+				rdb := server.Client(t)
+				if !allowed {
+					require.NoError(t, rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-sort").Err())
+				}
+				list := newList(t, rdb, WithCapacity(20))
+				var want []string
+				for i := range 100 {
+					want = append(want, strings.Repeat(strconv.Itoa(i%10), 1+i%3*5000)+"\r\n\x00"+strconv.Itoa(i))
+					_, err := list.RPush(t.Context(), want[i])
+					require.NoError(t, err)
+				}
+				var ends [2][]string
+				for i := 0; len(ends[0])+len(ends[1]) < len(want); i++ {
+					pop, popOne := list.LPopCount, list.LPop
+					if i%2 == 1 {
+						pop, popOne = list.RPopCount, list.RPop
+					}
+					elements, err := pop(t.Context(), 1+i%5)
+					require.NoError(t, err)
+					ends[i%2] = append(ends[i%2], elements...)
+					if element, err := popOne(t.Context()); err == nil {
+						ends[i%2] = append(ends[i%2], element)
+					}
+				}
+				slices.Reverse(ends[1])
+				assert.Equal(t, want, append(ends[0], ends[1]...))
+				for _, pop := range []func(context.Context, int) ([]string, error){list.LPopCount, list.RPopCount} {
+					_, err := pop(t.Context(), 2)
+					assert.Equal(t, redis.Nil, err)
+				}
+				sorts := commandCalls(t, rdb.(*redis.Client))["sort"]
+				if allowed {
+					assert.Greater(t, sorts, 20)
+					assert.NotContains(t, strings.Join(keysOfList(t, list), " "), ":popped", "nor does a pop that finds nothing read what the last one left")
+				} else {
+					log, err := rdb.ACLLog(t.Context(), 10).Result()
+					require.NoError(t, err)
+					require.Len(t, log, 1)
+					assert.EqualValues(t, 2, log[0].Count, "one for each end")
+				}
+			})
+		}
+	}
 }
 
 func TestANegativeCountChangesNothing(t *testing.T) {

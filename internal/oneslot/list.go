@@ -87,6 +87,9 @@ type end struct {
 	pushes, pops  batch.Kind
 	pusher, poper *batch.Batcher
 	waiters       *blocking.Queue
+
+	leaves  leaves                                     // which pops leave their elements on the server, for the client to read there
+	counted func(op *session.Operation, reply any) int // leaves.count, which each pop needs as a value
 }
 
 // New opens a list. It sends nothing.
@@ -119,6 +122,7 @@ func New(config Config) *List {
 func (e *end) init(l *List, side layout.End) {
 	e.list, e.side, e.word = l, side, string(side)
 	e.orders = []*session.Order{&e.order}
+	e.counted = e.leaves.count
 	e.pushes = batch.Kind{Join: e.joinPushes, Share: sharePush, Order: &e.order}
 	e.pops = batch.Kind{Join: e.joinPops, Share: sharePop, Reclaim: e.putBack}
 	e.pusher = batch.New(l.sessions, &e.pushes)

@@ -2,6 +2,7 @@ package oneslot
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -114,12 +115,66 @@ var _ blocking.Source = (*end)(nil)
 func (e *end) Pop(count int, wait blocking.Wait, release string) session.Operation {
 	op := e.list.operation(popScript, 4)
 	op.Append(e.word, count, string(wait), release)
-	op.Reclaimer, op.Elements = e, countPopped
+	op.Reclaimer, op.Elements = e, e.counted
 	if wait != blocking.No {
 		op.Kind = stats.BlockingPop
 	}
+	if e.leaves.suit(count) {
+		op.Leaver = e
+	}
 	return op
 }
+
+// leaves tells which pops leave their elements in the list of the dedup record: those of several elements, or of large ones.
+type leaves struct {
+	large   atomic.Bool // the elements of the last pop were
+	refused atomic.Bool // the server does not allow what that takes
+}
+
+const (
+	// largeElement is the size in bytes from which a single element is worth a command of its own.
+	largeElement = 4 << 10
+	// maxLeft is how many elements a pop leaves at most, see UNPACK_MAX in the scripts.
+	maxLeft = 999
+)
+
+func (l *leaves) suit(count int) bool {
+	return (count > 1 && count <= maxLeft || count == 1 && l.large.Load()) && !l.refused.Load()
+}
+
+// count returns the number of elements that a pop has taken, and takes it into account.
+func (l *leaves) count(op *session.Operation, reply any) int {
+	popped := countPopped(op, reply)
+	if popped > 0 {
+		first := flatten(reply.([]any)[1:2])
+		large := len(first) > 0 && len(first[0]) >= largeElement
+		if large != l.large.Load() { // which all read
+			l.large.Store(large)
+		}
+	}
+	return popped
+}
+
+// What a pop has left elsewhere, and that it could not, see commands/pop.lua.
+const (
+	wasLeft      = int64(3)
+	leaveRefused = int64(4)
+)
+
+// Left and Gather are those of the session.Leaver of a pop.
+func (e *end) Left(reply any) (noted any, count int) {
+	parts := reply.([]any)
+	switch parts[0] {
+	case wasLeft:
+		return reply, int(parts[1].(int64))
+	case leaveRefused:
+		e.leaves.refused.Store(true)
+		parts[0] = int64(0)
+	}
+	return reply, 0
+}
+
+func (e *end) Gather(elements []any) any { return []any{int64(0), elements} }
 
 // Reclaim puts back the elements of a pop's reply.
 func (e *end) Reclaim(reply any) {

@@ -6,6 +6,8 @@ package script
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -166,11 +168,7 @@ func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply an
 	if call.Waits && r.Replicas > 0 {
 		err = r.replicate(ctx, call.Key(), cmd, before)
 	} else {
-		pipe := r.Client.Pipeline()
-		_ = pipe.Process(ctx, before)
-		_ = pipe.Process(ctx, cmd)
-		_, _ = pipe.Exec(ctx) // each command has its own error
-		err = cmd.Err()
+		err = execute(ctx, r.Client, before, cmd)[1]
 	}
 	reply = cmd.Val()
 	if isNoScript(err) {
@@ -180,6 +178,53 @@ func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply an
 		reply, err = nil, Explain(err)
 	}
 	return reply, before, err
+}
+
+// Before sends a call with a command behind it, and one before it if that is not nil, in one pipeline to one server. go-redis neither
+// retries it nor follows redirections of parts of it. So what is behind sees what the call has done, if both succeed. A call that the
+// server did not run, since it does not have the script or the slot, has ErrNotRun.
+func (r *Runner) Before(ctx context.Context, before []any, call Call, command []any) (reply any, first, last *Command, err error) {
+	server, err := Master(ctx, r.Client, call.Key())
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%w: %w", ErrNotRun, err)
+	}
+	start := time.Now()
+	cmd, last := call.command(ctx, true, call.Args), newCommand(ctx, true, command)
+	last.list = call.List
+	cmds := []redis.Cmder{cmd, last}
+	if before != nil {
+		first = newCommand(ctx, true, before)
+		first.list = call.List
+		cmds = []redis.Cmder{first, cmd, last}
+	}
+	execute(ctx, server, cmds...)
+	if before == nil {
+		call.List.Replied(time.Since(start))
+	}
+	switch err := cmd.Err(); {
+	case isNoScript(err), redis.HasErrorPrefix(err, "MOVED "), redis.HasErrorPrefix(err, "ASK "):
+		return nil, first, last, fmt.Errorf("%w: %w", ErrNotRun, err)
+	case !IsDone(err):
+		return nil, first, last, Explain(err)
+	}
+	return cmd.Val(), first, last, nil
+}
+
+// ErrNotRun is the error of a call of Before that the server did not run.
+var ErrNotRun = errors.New("the script was not run")
+
+// execute sends commands in one pipeline, and returns their errors.
+func execute(ctx context.Context, rdb redis.Cmdable, cmds ...redis.Cmder) []error {
+	pipe := rdb.Pipeline()
+	for _, cmd := range cmds {
+		_ = pipe.Process(ctx, cmd)
+	}
+	_, _ = pipe.Exec(ctx)
+	errs := make([]error, len(cmds))
+	for i, cmd := range cmds {
+		errs[i] = cmd.Err()
+	}
+	return errs
 }
 
 // Atomic sends calls in one transaction, which go-redis does not retry, and returns their replies.

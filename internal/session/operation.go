@@ -35,6 +35,8 @@ type Operation struct {
 	Finish func(ctx context.Context, reply any) (any, error)
 	// Otherwise carries out an operation that has failed because the list has another layout. It returns any other error unchanged.
 	Otherwise func(ctx context.Context, err error) (any, error)
+	// Leaver makes a reply of elements that the script leaves in the list of the dedup record. Without it, the script leaves none there.
+	Leaver Leaver
 	// Reclaimer puts back what the operation took for a caller that has gone. An operation without it changes a list, and its
 	// caller must learn that the outcome is unknown.
 	Reclaimer Reclaimer
@@ -45,6 +47,17 @@ type Reclaimer interface {
 	// Reclaim puts back the elements in a reply.
 	Reclaim(reply any)
 }
+
+// Leaver knows the replies of a script that may leave elements in the list of the dedup record.
+type Leaver interface {
+	// Left returns the reply without a note for the client, and how many elements the script has left there; 0 if they are in the reply.
+	Left(reply any) (noted any, count int)
+	// Gather returns the reply with the elements that were left.
+	Gather(elements []any) any
+}
+
+// leave is the argument that allows a script to leave elements in the list of the record.
+const leave = "leave"
 
 // sessionWords are the first arguments of a script: the session's id, the sequence number, and the life of the record.
 const sessionWords = 3

@@ -12,6 +12,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,7 +92,7 @@ func (s *Session) Do(ctx context.Context, until time.Time, op Operation) Outcome
 func (s *Session) Block(ctx context.Context, command []any, op Operation) (outcome Outcome, wokenBy string, err error) {
 	s.take(op)
 	s.count()
-	reply, blocking, err := s.pool.Runner.Behind(ctx, command, op.call)
+	reply, blocking, err := s.sendBehind(ctx, command)
 	outcome = s.learn(reply, err)
 	if outcome.Status != Done {
 		if RecordMoves(outcome.Err) {
@@ -125,7 +127,7 @@ func (s *Session) repeat(ctx context.Context, until time.Time) Outcome {
 	}
 	for attempt := 0; ; attempt++ {
 		s.count()
-		outcome := s.learn(s.pool.Runner.Once(ctx, s.op.call))
+		outcome := s.learn(s.send(ctx, attempt))
 		if RecordMoves(outcome.Err) && s.moveRecord(ctx) {
 			continue
 		}
@@ -143,6 +145,68 @@ func (s *Session) repeat(ctx context.Context, until time.Time) Outcome {
 			return outcome
 		}
 	}
+}
+
+// send sends the operation once. Attempts after the first do nothing that go-redis does not know of: it looks for a new master.
+func (s *Session) send(ctx context.Context, attempt int) (any, error) {
+	if attempt == 0 && s.leaves() {
+		reply, _, err := s.sendAndRead(ctx, nil)
+		if !errors.Is(err, script.ErrNotRun) {
+			return reply, err
+		}
+	}
+	return s.pool.Runner.Once(ctx, s.op.call)
+}
+
+// sendBehind sends the operation once, behind a blocking command.
+func (s *Session) sendBehind(ctx context.Context, command []any) (reply any, blocking *script.Command, err error) {
+	if _, cluster := s.pool.Runner.Client.(*redis.ClusterClient); s.leaves() && !cluster { // there go-redis follows redirections of the command
+		reply, blocking, err = s.sendAndRead(ctx, command)
+		if errors.Is(err, script.ErrNotRun) {
+			reply, err = s.pool.Runner.Once(ctx, s.op.call)
+		}
+		return reply, blocking, err
+	}
+	return s.pool.Runner.Behind(ctx, command, s.op.call)
+}
+
+// leaves tells whether the script may leave elements in the list of the record.
+func (s *Session) leaves() bool {
+	return s.op.Leaver != nil && s.id != "" && !strings.HasPrefix(s.id, inMeta) && s.pool.Runner.Replicas == 0
+}
+
+// errLeft is the error of an operation that was applied, and whose elements have not been read yet. A repetition has them in its reply.
+var errLeft = errors.New("the elements popped could not be read")
+
+// sendAndRead sends the operation, behind a command if that is not nil, and one that reads the elements which the script leaves in the
+// list of the record. Elements that do not pass through Lua, which hashes every byte of a string, take a fraction of the server's time.
+func (s *Session) sendAndRead(ctx context.Context, before []any) (reply any, first *script.Command, err error) {
+	call := s.op.call
+	call.Args = append(slices.Clip(call.Args), leave)
+	reply, first, last, err := s.pool.Runner.Before(ctx, before, call, []any{"lrange", s.record() + ":popped", 0, -1})
+	if err == nil {
+		reply, err = s.op.gather(reply, last)
+	}
+	if err == context.Canceled || err == context.DeadlineExceeded {
+		err = fmt.Errorf("in a pipeline: %w", err) // of which a part may have been sent, see unsent
+	}
+	return reply, first, err
+}
+
+// gather returns the reply of a script with the elements that it has left, which a command has read.
+func (o Operation) gather(reply any, read *script.Command) (any, error) {
+	reply, count := o.Leaver.Left(reply)
+	if count == 0 {
+		return reply, nil
+	}
+	elements, err := read.Slice()
+	switch {
+	case err == nil && len(elements) == count:
+		return o.Leaver.Gather(elements), nil
+	case err == nil || script.IsReply(err):
+		return nil, errLeft
+	}
+	return nil, err
 }
 
 // count counts an attempt that is about to be sent.

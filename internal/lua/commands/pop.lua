@@ -9,8 +9,10 @@
 --         'first'  it is about to wait: if there are fewer than count elements, arm the list
 --         'again'  the same, but it has been waiting: the plain key may have got another type meanwhile
 --         'woken'  its BLPOP on the bell has just ended; 7 is its release key, whose presence says to take nothing
+--       8 'leave' if the elements may be left in POPPED, for the caller to read there
 -- Reply 1 if the pop had been done before, 2 if it has found elements at the plain key, else 0; then arrays of elements, one
---       for each shard, in the order popped
+--       for each shard, in the order popped. Or 3 and how many elements it has left in POPPED; or 4 and what follows 0, if it
+--       would have left them there, but SORT is refused
 -- Cost  O(elements popped).
 --
 -- Safe because it reads every key before the first write, and because that write (LPOP, DEL or UNLINK, or PEXPIRE if it takes
@@ -70,6 +72,9 @@ elseif must_ring then
   ring()
 end
 sweep(list)
+if total == 0 and POPPED and ARGV[8] == 'leave' then
+  redis.pcall('DEL', POPPED) -- the caller is about to read it
+end
 save_elements('', popped, total)
 table.insert(popped, 1, list.found and 2 or 0)
 return popped

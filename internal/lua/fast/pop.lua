@@ -2,8 +2,8 @@
 --
 -- requires: fast/begin
 
-local COUNT, HOW = tonumber(ARGV[5]), ARGV[6]
-if HAS_ELEMENTS and COUNT == 1 and HOW == 'no' and not WAS_LARGE then
+local COUNT, HOW, LEAVES = tonumber(ARGV[5]), ARGV[6], ARGV[8] == 'leave'
+if HAS_ELEMENTS and COUNT == 1 and not LEAVES and HOW == 'no' and not WAS_LARGE then
   local left = ARGV[4] == 'L'
   local near = SHARDS .. (left and FIRST or LAST)
   local size = redis.call('LLEN', near)

@@ -5,10 +5,27 @@
 
 FAST = FAST and COUNT > 0 and COUNT < UNPACK_MAX
 local JOIN_NOW = WATCHES and join_after(JOIN, popped_at(ARGV[4] == 'L')) or JOIN
-if FAST and POPPED and (COUNT > 1 or WAS_LARGE) then
+if FAST and POPPED and (COUNT > 1 or WAS_LARGE or LEAVES) then
   FAST = is_here(POPPED)
   POPPED_IS_HERE = FAST
 end
+local REFUSED = false -- whether the server does not allow SORT
+
+-- leave moves elements to POPPED, past Lua, which hashes each byte of a string. It returns how many, or nil if SORT is not allowed.
+local function leave(near, left, size)
+  if left and size <= COUNT then
+    redis.call('RENAME', near, POPPED)
+    return size
+  end
+  redis.call('DEL', POPPED) -- OOM allows this, and then SORT
+  local moved = redis.pcall('SORT', near, 'BY', 'nosort', left and 'ASC' or 'DESC', 'LIMIT', 0, COUNT, 'STORE', POPPED)
+  REFUSED = type(moved) ~= 'number'
+  if not REFUSED then
+    redis.call('LTRIM', near, left and COUNT or 0, left and -1 or -COUNT - 1)
+    return moved
+  end
+end
+
 if FAST and HOW ~= 'no' then
   FAST = is_here(BELL) and (HOW ~= 'woken' or ARGV[7] == '' or redis.pcall('EXISTS', ARGV[7]) == 0)
 end
@@ -19,7 +36,8 @@ if FAST and HAS_ELEMENTS then
   local waits = size < COUNT and HOW ~= 'no' and HOW ~= 'woken'
   local is_last = size > 0 and size <= COUNT and FIRST == LAST
   if size > COUNT and (JOIN > 2 or not WATCHES) or is_last and not waits then
-    local values = redis.call(left and 'LPOP' or 'RPOP', near, COUNT)
+    local number = LEAVES and POPPED and leave(near, left, size)
+    local values = not number and redis.call(left and 'LPOP' or 'RPOP', near, COUNT)
     if HOW == 'woken' and size > COUNT then
       ring()
     elseif HOW == 'woken' then
@@ -29,10 +47,18 @@ if FAST and HAS_ELEMENTS then
     elseif size <= COUNT then
       redis.call('DEL', META)
     end
+    if number then
+      redis.call('PEXPIRE', POPPED, LIFE)
+      save_record('@')
+      return { 3, number }
+    end
     save_popped('', { values }, #values)
-    return { 0, values }
+    return { REFUSED and 4 or 0, values }
   end
 elseif FAST and RECORD and is_free() then
+  if LEAVES then
+    redis.call('DEL', POPPED) -- the caller is about to read it
+  end
   if HOW == 'no' then
     redis.call('PEXPIRE', RECORD, LIFE) -- OOM allows this, and then what follows
   else
