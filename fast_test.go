@@ -174,6 +174,9 @@ func (f *fastTwins) run(t *testing.T, name string, step fastStep) string {
 		cmd.SetVal([]any{int64(0), popped})
 		f.left++
 	}
+	if element, alone := cmd.Val().(string); alone && step.command == "pop" {
+		cmd.SetVal([]any{int64(0), []any{element}})
+	}
 	return strings.ReplaceAll(f.text(cmd), name, "NAME")
 }
 

@@ -145,12 +145,15 @@ func (l *leaves) suit(count int) bool {
 // count returns the number of elements that a pop has taken, and takes it into account.
 func (l *leaves) count(op *session.Operation, reply any) int {
 	popped := countPopped(op, reply)
-	if popped > 0 {
-		first := flatten(reply.([]any)[1:2])
-		large := len(first) > 0 && len(first[0]) >= largeElement
-		if large != l.large.Load() { // which all read
-			l.large.Store(large)
-		}
+	if popped == 0 {
+		return 0
+	}
+	first, alone := reply.(string)
+	if !alone {
+		first, _ = reply.([]any)[1].([]any)[0].(string)
+	}
+	if large := len(first) >= largeElement; large != l.large.Load() { // which all read
+		l.large.Store(large)
 	}
 	return popped
 }
@@ -163,7 +166,10 @@ const (
 
 // Left and Gather are those of the session.Leaver of a pop.
 func (e *end) Left(reply any) (noted any, count int) {
-	parts := reply.([]any)
+	parts, _ := reply.([]any)
+	if len(parts) == 0 {
+		return reply, 0
+	}
 	switch parts[0] {
 	case wasLeft:
 		return reply, int(parts[1].(int64))
@@ -183,7 +189,7 @@ func (e *end) Reclaim(reply any) {
 }
 
 func (e *end) Read(reply any) (elements []string, exhausted bool) {
-	if reply.([]any)[0] == int64(2) { // it was popped now, too
+	if parts, _ := reply.([]any); len(parts) > 0 && parts[0] == int64(2) { // it was popped now, too
 		e.list.sawNewcomers.Store(time.Now().UnixNano())
 		elements, _ = readPop(reply)
 		return elements, true
@@ -202,12 +208,18 @@ func (e *end) Slice(deadline time.Time) time.Duration { return e.list.slice(dead
 
 // readPop reads the reply of a pop: the elements, and whether they were popped now and not read from the record.
 func readPop(reply any) (elements []string, now bool) {
+	if element, alone := reply.(string); alone {
+		return []string{element}, true
+	}
 	parts := reply.([]any)
 	return flatten(parts[1:]), parts[0] == int64(0)
 }
 
 // countPopped returns the number of elements that a pop or a move has taken.
 func countPopped(_ *session.Operation, reply any) int {
+	if _, alone := reply.(string); alone {
+		return 1
+	}
 	parts, _ := reply.([]any)
 	if len(parts) == 0 {
 		return 0

@@ -10,9 +10,9 @@
 --         'again'  the same, but it has been waiting: the plain key may have got another type meanwhile
 --         'woken'  its BLPOP on the bell has just ended; 7 is its release key, whose presence says to take nothing
 --       8 'leave' if the elements may be left in POPPED, for the caller to read there
--- Reply 1 if the pop had been done before, 2 if it has found elements at the plain key, else 0; then arrays of elements, one
---       for each shard, in the order popped. Or 3 and how many elements it has left in POPPED; or 4 and what follows 0, if it
---       would have left them there, but SORT is refused
+-- Reply 1 if the pop had been done before, 2 if it has found elements at the plain key, 4 if it would have left the elements in
+--       POPPED, but SORT is refused, else 0; then arrays of elements, one for each shard, in the order popped. Or 3 and how
+--       many elements it has left in POPPED. Or only one element, popped now
 -- Cost  O(elements popped).
 --
 -- Safe because it reads every key before the first write, and because that write (LPOP, DEL or UNLINK, or PEXPIRE if it takes

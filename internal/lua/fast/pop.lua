@@ -8,11 +8,11 @@ if HAS_ELEMENTS and COUNT == 1 and not LEAVES and HOW == 'no' and not WAS_LARGE 
   local near = SHARDS .. (left and FIRST or LAST)
   local size = redis.call('LLEN', near)
   if size > 1 and (JOIN > 2 or not WATCHES) or size == 1 and FIRST == LAST then
-    local values = redis.call(left and 'LPOP' or 'RPOP', near, 1)
+    local value = redis.call(left and 'LPOP' or 'RPOP', near)
     if size == 1 then
       redis.call('DEL', META)
     end
-    save_record('=' .. values[1])
-    return { 0, values }
+    save_record('=' .. value)
+    return value
   end
 end

@@ -11,14 +11,16 @@ if FAST and POPPED and (COUNT > 1 or WAS_LARGE or LEAVES) then
 end
 local REFUSED = false -- whether the server does not allow SORT
 
--- leave moves elements to POPPED, past Lua, which hashes each byte of a string. It returns how many, or nil if SORT is not allowed.
+-- leave moves elements to POPPED, past Lua, which hashes each byte of a string. It returns how many, or nil if SORT is not
+-- allowed.
 local function leave(near, left, size)
   if left and size <= COUNT then
     redis.call('RENAME', near, POPPED)
     return size
   end
   redis.call('DEL', POPPED) -- OOM allows this, and then SORT
-  local moved = redis.pcall('SORT', near, 'BY', 'nosort', left and 'ASC' or 'DESC', 'LIMIT', 0, COUNT, 'STORE', POPPED)
+  local order = left and 'ASC' or 'DESC'
+  local moved = redis.pcall('SORT', near, 'BY', 'nosort', order, 'LIMIT', 0, COUNT, 'STORE', POPPED)
   REFUSED = type(moved) ~= 'number'
   if not REFUSED then
     redis.call('LTRIM', near, left and COUNT or 0, left and -1 or -COUNT - 1)
