@@ -679,7 +679,7 @@ func TestCheckOfASpreadListUnderTraffic(t *testing.T) {
 		}
 		other := openList(t, server.Client(t), list.Name())
 		for range 30 {
-			strays, err := other.list.(*detect.List).Many.Strays(t.Context())
+			strays, err := other.list.(*detect.List).Many().Strays(t.Context())
 			require.NoError(t, err)
 			require.Empty(t, strays)
 		}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,9 +27,11 @@ const maxTries = 4
 // one that is spread.
 type List struct {
 	*oneslot.List
-	Many   *spread.List
 	config oneslot.Config
 	parts  int
+
+	opened sync.Once // many, when it is needed
+	many   *spread.List
 
 	seen atomic.Pointer[seen] // nil before anything was
 }
@@ -46,12 +49,20 @@ const oneSlotFor = time.Second
 func New(config oneslot.Config, parts int) *List {
 	one := oneslot.New(config)
 	config.Stats = one.Stats()
-	many := spread.New(spread.Config{
-		Runner: config.Runner, Name: config.Name, Meta: one.Keys().Meta, Parts: parts, Capacity: one.Capacity,
-		Plain: one.Plain(), WithoutDedup: config.WithoutDedup, RecordLife: config.RecordLife,
-		Stats: config.Stats,
+	return &List{List: one, config: config, parts: parts}
+}
+
+// Many returns the list as one over many slots.
+func (l *List) Many() *spread.List {
+	l.opened.Do(func() {
+		one, config := l.List, l.config
+		l.many = spread.New(spread.Config{
+			Runner: config.Runner, Name: config.Name, Meta: one.Keys().Meta, Parts: l.parts, Capacity: one.Capacity,
+			Plain: one.Plain(), WithoutDedup: config.WithoutDedup, RecordLife: config.RecordLife,
+			Stats: config.Stats,
+		})
 	})
-	return &List{List: one, Many: many, config: config, parts: parts}
+	return l.many
 }
 
 // Sibling returns the list of another name with the same options.
@@ -69,11 +80,11 @@ func (l *List) Sibling(name string) layout.List {
 // Spread reports whether operations take several steps, so that they cannot be sent in a pipeline.
 func (l *List) Spread() (maybe, surely bool) {
 	last := l.seen.Load()
-	return l.many(), last != nil && last.spread
+	return l.beginsSpread(), last != nil && last.spread
 }
 
-// many reports whether an operation begins with the layout over many slots.
-func (l *List) many() bool {
+// beginsSpread reports whether an operation begins with the layout over many slots.
+func (l *List) beginsSpread() bool {
 	switch last := l.seen.Load(); {
 	case last == nil:
 		return l.parts > 0
@@ -100,7 +111,7 @@ func (l *List) otherLayout(err error) bool {
 func either[T any](l *List, one, many func() (T, error)) (result T, err error) {
 	for range maxTries {
 		do := one
-		if l.many() {
+		if l.beginsSpread() {
 			do = many
 		}
 		if result, err = do(); !l.otherLayout(err) || tookEffect(result) {
@@ -130,7 +141,7 @@ func (l *List) operation(one, many func() session.Operation) session.Operation {
 		return either(l, func() (any, error) { return one().Run(ctx) }, func() (any, error) { return many().Run(ctx) })
 	}
 	op := one
-	if l.many() {
+	if l.beginsSpread() {
 		op = many
 	}
 	result := op()
@@ -141,13 +152,13 @@ func (l *List) operation(one, many func() session.Operation) session.Operation {
 func (l *List) Push(ctx context.Context, end layout.End, values []any) (int64, error) {
 	return either(l,
 		func() (int64, error) { return l.List.Push(ctx, end, values) },
-		func() (int64, error) { return l.Many.Push(ctx, end, values) })
+		func() (int64, error) { return l.Many().Push(ctx, end, values) })
 }
 
 func (l *List) Pop(ctx context.Context, end layout.End, count int) ([]string, error) {
 	return either(l,
 		func() ([]string, error) { return l.List.Pop(ctx, end, count) },
-		func() ([]string, error) { return l.Many.Pop(ctx, end, count) })
+		func() ([]string, error) { return l.Many().Pop(ctx, end, count) })
 }
 
 func (l *List) BlockingPop(ctx context.Context, end layout.End, timeout time.Duration) (string, error) {
@@ -160,13 +171,13 @@ func (l *List) BlockingPop(ctx context.Context, end layout.End, timeout time.Dur
 	}
 	return either(l,
 		func() (string, error) { return l.List.BlockingPop(ctx, end, left()) },
-		func() (string, error) { return l.Many.BlockingPop(ctx, end, left()) })
+		func() (string, error) { return l.Many().BlockingPop(ctx, end, left()) })
 }
 
 // Waiters returns the callers blocked at an end.
 func (l *List) Waiters(end layout.End) *blocking.Queue {
-	if l.many() {
-		return l.Many.Waiters(end)
+	if l.beginsSpread() {
+		return l.Many().Waiters(end)
 	}
 	return l.List.Waiters(end)
 }
@@ -174,53 +185,61 @@ func (l *List) Waiters(end layout.End) *blocking.Queue {
 func (l *List) PushX(end layout.End, values []any) session.Operation {
 	return l.operation(
 		func() session.Operation { return l.List.PushX(end, values) },
-		func() session.Operation { return l.Many.PushX(end, values) })
+		func() session.Operation { return l.Many().PushX(end, values) })
 }
 
-func (l *List) Length() session.Operation { return l.operation(l.List.Length, l.Many.Length) }
+func (l *List) Length() session.Operation {
+	return l.operation(l.List.Length, func() session.Operation { return l.Many().Length() })
+}
 
-func (l *List) Exists() session.Operation { return l.operation(l.List.Exists, l.Many.Length) }
+func (l *List) Exists() session.Operation {
+	return l.operation(l.List.Exists, func() session.Operation { return l.Many().Length() })
+}
 
-func (l *List) Delete() session.Operation { return l.operation(l.List.Delete, l.Many.Delete) }
+func (l *List) Delete() session.Operation {
+	return l.operation(l.List.Delete, func() session.Operation { return l.Many().Delete() })
+}
 
 func (l *List) Expire(expiry layout.Expiry) session.Operation {
 	return l.operation(
 		func() session.Operation { return l.List.Expire(expiry) },
-		func() session.Operation { return l.Many.Expire(expiry) })
+		func() session.Operation { return l.Many().Expire(expiry) })
 }
 
-func (l *List) Lifetime() session.Operation { return l.operation(l.List.Lifetime, l.Many.Lifetime) }
+func (l *List) Lifetime() session.Operation {
+	return l.operation(l.List.Lifetime, func() session.Operation { return l.Many().Lifetime() })
+}
 
 func (l *List) Index(index any) session.Operation {
 	return l.operation(
 		func() session.Operation { return l.List.Index(index) },
-		func() session.Operation { return l.Many.Index(index) })
+		func() session.Operation { return l.Many().Index(index) })
 }
 
 func (l *List) Range(start, stop any) session.Operation {
 	return l.operation(
 		func() session.Operation { return l.List.Range(start, stop) },
-		func() session.Operation { return l.Many.Range(start, stop) })
+		func() session.Operation { return l.Many().Range(start, stop) })
 }
 
 func (l *List) Positions(args ...any) session.Operation {
 	return l.operation(
 		func() session.Operation { return l.List.Positions(args...) },
-		func() session.Operation { return l.Many.Positions(args...) })
+		func() session.Operation { return l.Many().Positions(args...) })
 }
 
 func (l *List) Set(index, value any) session.Operation {
 	return l.operation(
 		func() session.Operation { return l.List.Set(index, value) },
-		func() session.Operation { return l.Many.Set(index, value) })
+		func() session.Operation { return l.Many().Set(index, value) })
 }
 
 func (l *List) All(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for range maxTries {
 			all := l.List.All
-			if l.many() {
-				all = l.Many.All
+			if l.beginsSpread() {
+				all = l.Many().All
 			}
 			other := false
 			for element, err := range all(ctx) {
@@ -241,13 +260,13 @@ func (l *List) All(ctx context.Context) iter.Seq2[string, error] {
 func (l *List) Info(ctx context.Context) (layout.Info, error) {
 	return either(l,
 		func() (layout.Info, error) { return l.List.Info(ctx) },
-		func() (layout.Info, error) { return l.Many.Info(ctx) })
+		func() (layout.Info, error) { return l.Many().Info(ctx) })
 }
 
 func (l *List) Check(ctx context.Context) error {
 	_, err := either(l,
 		func() (any, error) { return nil, l.List.Check(ctx) },
-		func() (any, error) { return nil, l.Many.Check(ctx) })
+		func() (any, error) { return nil, l.Many().Check(ctx) })
 	return err
 }
 
@@ -255,13 +274,13 @@ func (l *List) Check(ctx context.Context) error {
 func (l *List) DeleteStrays(ctx context.Context) (int64, error) {
 	return either(l,
 		func() (int64, error) { return l.List.DeleteStrays(ctx) },
-		func() (int64, error) { return l.Many.DeleteStrays(ctx) })
+		func() (int64, error) { return l.Many().DeleteStrays(ctx) })
 }
 
 func (l *List) Repair(ctx context.Context) error {
 	_, err := either(l,
 		func() (any, error) { return nil, l.List.Repair(ctx) },
-		func() (any, error) { return nil, l.Many.Repair(ctx) })
+		func() (any, error) { return nil, l.Many().Repair(ctx) })
 	return err
 }
 

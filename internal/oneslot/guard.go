@@ -3,6 +3,7 @@ package oneslot
 import (
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/script"
@@ -74,6 +75,9 @@ const (
 // Owner returns the meta of the list to which a key belongs if that list exists, or nothing. sure tells that the key is a list's
 // whether it exists or not: nobody else gives keys such names.
 func Owner(key string) (meta string, sure bool) {
+	if !strings.Contains(key, "}") { // as most keys: it is in no list's slot
+		return "", false
+	}
 	match := ownForm.FindStringSubmatch(key)
 	if match == nil || !script.HasHashTag(match[1]) {
 		return "", false
@@ -83,7 +87,7 @@ func Owner(key string) (meta string, sure bool) {
 
 // Reserved tells which of the keys may be a list's own, by their form: those that surely are, and those that are if the list exists.
 func (l *List) Reserved(keys []string) (sure, maybe []string) {
-	for _, key := range slices.Compact(slices.Sorted(slices.Values(keys))) {
+	for _, key := range keys {
 		switch meta, isSure := Owner(key); {
 		case isSure:
 			sure = append(sure, key)
@@ -91,7 +95,9 @@ func (l *List) Reserved(keys []string) (sure, maybe []string) {
 			maybe = append(maybe, key)
 		}
 	}
-	return sure, maybe
+	slices.Sort(sure)
+	slices.Sort(maybe)
+	return slices.Compact(sure), slices.Compact(maybe)
 }
 
 // Memory has the bytes that the shards take, estimated as Info does, or nil if there is no list.

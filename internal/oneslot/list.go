@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -77,16 +78,21 @@ type List struct {
 	ExpiryGrace time.Duration // how long the shards outlive a list that expires, at the least
 }
 
-// end is one end of a list.
+// end is one end of a list. A hook opens many lists, of which most callers use one end, and few wait: what that takes is made when it is
+// needed.
 type end struct {
-	list          *List
-	side          layout.End
+	list  *List
+	side  layout.End
+	order session.Order // of what adds elements here
+
+	made          sync.Once        // what follows
 	word          any              // the side as an argument of scripts
-	order         session.Order    // of what adds elements here
-	orders        []*session.Order // it
+	orders        []*session.Order // the order
 	pushes, pops  batch.Kind
 	pusher, poper *batch.Batcher
-	waiters       *blocking.Queue
+
+	queued  sync.Once // waiters is made
+	waiters *blocking.Queue
 
 	leaves  leaves                                     // which pops leave their elements on the server, for the client to read there
 	counted func(op *session.Operation, reply any) int // leaves.count, which each pop needs as a value
@@ -102,11 +108,13 @@ func New(config Config) *List {
 		ExpiryGrace: expiryGrace,
 	}
 	l.declared = []any{l.keys.Meta}
-	l.plain, l.putsBack = l.atPlainKey(), l.atPlainKey()
+	l.plain = l.atPlainKey()
 	switch {
-	case config.StandsFor == "":
-		l.putsBack = nil // it must not fail because of a plain list
-	case l.putsBack != nil && !config.WithoutPlain:
+	case l.plain == nil || config.StandsFor == "":
+		// It must not fail because of a plain list.
+	case config.WithoutPlain:
+		l.putsBack = l.plain
+	default:
 		l.putsBack = []any{"^" + config.Name}
 	}
 	l.capacity = capacityOf(config)
@@ -114,31 +122,39 @@ func New(config Config) *List {
 		l.stats = stats.NewList(config.Name)
 	}
 	l.sessions = &session.Pool{Runner: l.runner, Disabled: config.WithoutDedup, Life: config.RecordLife, List: l.stats}
-	l.left.init(l, layout.Left)
-	l.right.init(l, layout.Right)
+	l.left.list, l.left.side = l, layout.Left
+	l.right.list, l.right.side = l, layout.Right
 	return l
 }
 
-func (e *end) init(l *List, side layout.End) {
-	e.list, e.side, e.word = l, side, string(side)
-	e.orders = []*session.Order{&e.order}
-	e.counted = e.leaves.count
-	e.pushes = batch.Kind{Join: e.joinPushes, Share: sharePush, Order: &e.order}
-	e.pops = batch.Kind{Join: e.joinPops, Share: sharePop, Reclaim: e.putBack}
-	e.pusher = batch.New(l.sessions, &e.pushes)
-	e.poper = batch.New(l.sessions, &e.pops)
-	var mayWait func(ctx context.Context) error
-	if l.config.StandsFor != "" {
-		mayWait = l.mayWait
+// at returns an end, made.
+func (l *List) at(side layout.End) *end {
+	e := &l.right
+	if side == layout.Left {
+		e = &l.left
 	}
-	e.waiters = blocking.NewQueue(e, l.sessions, e.popOne, e.putBack, mayWait)
+	e.made.Do(func() {
+		e.word = string(side)
+		e.orders = []*session.Order{&e.order}
+		e.counted = e.leaves.count
+		e.pushes = batch.Kind{Join: e.joinPushes, Share: sharePush, Order: &e.order}
+		e.pops = batch.Kind{Join: e.joinPops, Share: sharePop, Reclaim: e.putBack}
+		e.pusher = batch.New(l.sessions, &e.pushes)
+		e.poper = batch.New(l.sessions, &e.pops)
+	})
+	return e
 }
 
-func (l *List) at(side layout.End) *end {
-	if side == layout.Left {
-		return &l.left
-	}
-	return &l.right
+// queue returns the callers that wait at the end.
+func (e *end) queue() *blocking.Queue {
+	e.queued.Do(func() {
+		var mayWait func(ctx context.Context) error
+		if e.list.config.StandsFor != "" {
+			mayWait = e.list.mayWait
+		}
+		e.waiters = blocking.NewQueue(e, e.list.sessions, e.popOne, e.putBack, mayWait)
+	})
+	return e.waiters
 }
 
 // Name returns the name of the list.
@@ -170,7 +186,7 @@ func (l *List) Keys() Keys { return l.keys }
 func (l *List) Replicas() int { return l.runner.Replicas }
 
 // Waiters returns the callers blocked at an end.
-func (l *List) Waiters(side layout.End) *blocking.Queue { return l.at(side).waiters }
+func (l *List) Waiters(side layout.End) *blocking.Queue { return l.at(side).queue() }
 
 // Source returns where callers that wait at an end get elements from.
 func (l *List) Source(side layout.End) blocking.Source { return l.at(side) }

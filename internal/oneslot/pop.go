@@ -99,7 +99,7 @@ func sharePop(requests []*batch.Request, reply any) (surplus []string) {
 
 // BlockingPop waits for an element in the queue of that end.
 func (l *List) BlockingPop(ctx context.Context, side layout.End, timeout time.Duration) (string, error) {
-	return l.at(side).waiters.Pop(ctx, timeout)
+	return l.at(side).queue().Pop(ctx, timeout)
 }
 
 // mayWait returns the error of a caller that begins to wait while the key that the list stands in for holds something.
@@ -248,7 +248,7 @@ func flatten(shards []any) []string {
 
 // putBack returns popped elements that no caller takes to the end they came from.
 func (e *end) putBack(popped []string) {
-	e.waiters.PutBack(popped, func(ctx context.Context, values []any) (count int, err error) {
+	e.queue().PutBack(popped, func(ctx context.Context, values []any) (count int, err error) {
 		if err := e.list.Prepare(ctx); err != nil {
 			return 0, err
 		}
