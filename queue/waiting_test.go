@@ -119,3 +119,25 @@ func assertSilent(t *testing.T, rdb redis.UniversalClient, d time.Duration) {
 	after, _ := commands(t, rdb)
 	assert.Equal(t, before+1, after, "commands of consumers that wait")
 }
+
+// A push of a job that is not delayed does not look at the delayed ones, so it costs the same however many they are.
+func TestAPushDoesNotLookAtTheDelayed(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			rdb := redistest.Start(t, kind).Client(t)
+			ctx, q := t.Context(), newQueue(t, rdb)
+			look := func(do func(context.Context, *Queue) error) string {
+				require.NoError(t, rdb.ConfigResetStat(ctx).Err())
+				require.NoError(t, do(ctx, q))
+				return rdb.Info(ctx, "commandstats").Val()
+			}
+			assert.Contains(t, look(push("later", In(time.Hour))), "cmdstat_zadd:")
+			assert.NotContains(t, look(push("job")), "cmdstat_z", "the first of the list")
+			assert.NotContains(t, look(push("job")), "cmdstat_z")
+			assert.NotContains(t, look(pushTwo), "cmdstat_z")
+			assert.NotContains(t, look(push("job", Unique("key", time.Hour))), "cmdstat_z")
+		})
+	}
+}
