@@ -15,14 +15,15 @@ import (
 
 // jobsResult are the figures of package queue and of libraries that acknowledge jobs, too.
 type jobsResult struct {
-	Waiting     int               `json:"waiting"`     // in the longer queue
-	Rates       []jobsRate        `json:"rates"`       // of the short queue, ours first, and then of the longer one
-	Memory      []jobsMemory      `json:"memory"`      // the plain list first, then ours
-	Pushes      []delayedPush     `json:"pushes"`      // few delayed jobs first
-	Late        []jobsLate        `json:"late"`        // ours first for each rate
-	Limits      []jobsLimit       `json:"limits"`      // by Rate
-	Concurrency []jobsConcurrency `json:"concurrency"` // by Concurrency
-	Begin       []wakeupLatency   `json:"begin"`       // ours first
+	Waiting     int               `json:"waiting"`                // in the longer queue
+	Rates       []jobsRate        `json:"rates"`                  // of the short queue, ours first, and then of the longer one
+	Memory      []jobsMemory      `json:"memory"`                 // the plain list first, then ours
+	Pushes      []delayedPush     `json:"pushes"`                 // of delayed jobs, few of them there first
+	PlainPushes []delayedPush     `json:"plain_pushes,omitempty"` // of jobs that are not delayed
+	Late        []jobsLate        `json:"late"`                   // ours first for each rate
+	Limits      []jobsLimit       `json:"limits"`                 // by Rate
+	Concurrency []jobsConcurrency `json:"concurrency"`            // by Concurrency
+	Begin       []wakeupLatency   `json:"begin"`                  // ours first
 }
 
 type jobsRate struct {

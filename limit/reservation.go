@@ -2,6 +2,7 @@ package limit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -63,6 +64,9 @@ func (r *reserver) reserve(ctx context.Context, n int64) (Decision, error) {
 	op.Reclaimer = reclaimer{r, n}
 	reply, err := op.Run(ctx)
 	if err != nil {
+		if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) { // between two attempts: err is that of the first
+			err = fmt.Errorf("%w: %w", ended, err)
+		}
 		return Decision{}, err
 	}
 	decision, taken, err := readVerdict(reply)

@@ -44,15 +44,11 @@ func (p process) open(t *testing.T, rdb redis.UniversalClient) *Queue {
 	return openQueue(t, rdb, p.Queue, options...)
 }
 
-// record returns the key of a list in the slot of the queue.
+// record returns the key of a list in the slot of the queue: which process began which lease.
 func record(q *Queue) string { return "{" + q.Name() + "}record" }
 
 // ready returns the key that counts the processes that are about to run.
 func ready(q *Queue) string { return "{" + q.Name() + "}ready" }
-
-// recordScript records which process began which lease, and when that ends.
-var recordScript = redis.NewScript(
-	`return redis.call('RPUSH', KEYS[2], ARGV[1] .. ' ' .. redis.call('ZSCORE', KEYS[1], ARGV[2]) .. ' ' .. ARGV[2])`)
 
 const processVariable = "QUEUE_TEST_PROCESS"
 
@@ -73,7 +69,7 @@ func TestConsumerProcess(t *testing.T) {
 	}()
 	require.NoError(t, rdb.Incr(ctx, ready(q)).Err())
 	require.NoError(t, q.Run(ctx, workersPerProcess, func(ctx context.Context, job *Job) error {
-		if err := recordScript.Run(ctx, rdb, []string{q.keys.times, record(q)}, p.Number, job.member).Err(); err != nil {
+		if err := rdb.RPush(ctx, record(q), fmt.Sprint(p.Number, " ", job.member)).Err(); err != nil {
 			return err
 		}
 		time.Sleep(p.Work)
@@ -111,7 +107,6 @@ func (p process) start(t *testing.T, q *Queue) []*exec.Cmd {
 // begun is a job that a process began.
 type begun struct {
 	process int
-	end     int64 // of its lease, in Unix milliseconds
 	member  string
 }
 
@@ -120,18 +115,16 @@ func recorded(t *testing.T, q *Queue) []begun {
 	require.NoError(t, err)
 	all := make([]begun, len(entries))
 	for i, entry := range entries {
-		fields := strings.SplitN(entry, " ", 3)
-		number, err := strconv.Atoi(fields[0])
+		number, member, _ := strings.Cut(entry, " ")
+		process, err := strconv.Atoi(number)
 		require.NoError(t, err)
-		score, err := strconv.ParseFloat(fields[1], 64)
-		require.NoError(t, err)
-		all[i] = begun{number, int64(-score), fields[2]}
+		all[i] = begun{process, member}
 	}
 	return all
 }
 
 // onProcesses runs a test with a queue that processes consume, on a server and on a cluster.
-func onProcesses(t *testing.T, p process, test func(t *testing.T, q *Queue, p process)) {
+func onProcesses(t *testing.T, p process, test func(t *testing.T, server *redistest.Server, q *Queue, p process)) {
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Cluster} {
 		t.Run(string(kind), func(t *testing.T) {
 			if testing.Short() && kind == redistest.Cluster {
@@ -142,34 +135,34 @@ func onProcesses(t *testing.T, p process, test func(t *testing.T, q *Queue, p pr
 			p.Addrs, p.Queue = server.Addrs(), fmt.Sprintf("%s-%d", t.Name(), queues.Add(1))
 			q := p.open(t, server.Client(t))
 			t.Cleanup(func() { check(t, q) })
-			test(t, q, p)
+			test(t, server, q, p)
 		})
 	}
 }
 
-// Twenty processes of fifty workers begin no more jobs than the rate and the burst allow, by the server's clock, and nearly as many.
+// Twenty processes of fifty workers begin no more jobs than the rate and the burst allow, by the server's record, and nearly as many.
 func TestTheRateHoldsOverRealProcesses(t *testing.T) {
 	t.Parallel()
-	limit := process{Rate: 300, Burst: 300, Lease: time.Hour} // no heartbeat changes when a lease ends
-	onProcesses(t, limit, func(t *testing.T, q *Queue, p process) {
+	limit := process{Rate: 300, Burst: 300, Lease: time.Hour} // no heartbeat
+	onProcesses(t, limit, func(t *testing.T, server *redistest.Server, q *Queue, p process) {
 		const jobs = 2000
 		p.start(t, q)
+		m := watch(t, server, q)
 		_, err := q.PushMany(t.Context(), numbered(jobs))
 		require.NoError(t, err)
 		eventually(t, func() bool { s, err := q.Stats(t.Context()); return err == nil && s.Done == jobs })
-		all, who := recorded(t, q), map[int]int{}
-		b := &begins{q: q}
-		for _, job := range all {
-			b.times = append(b.times, job.end-p.Lease.Milliseconds())
+		m.end(t, q)
+		who := map[int]int{}
+		for _, job := range recorded(t, q) {
 			who[job.process]++
 		}
-		require.Len(t, all, jobs)
+		require.Len(t, m.begun, jobs)
 		for _, window := range []int64{10, 100, 1000} {
-			assert.LessOrEqual(t, int64(b.most(window)), p.Rate*window/1000+p.Burst+1, "in %d ms", window)
+			assert.LessOrEqual(t, int64(m.most(window)), p.Rate*window/1000+p.Burst+1, "in %d ms", window)
 		}
-		took := time.Duration(b.times[jobs-1]-b.times[0]) * time.Millisecond
+		took := time.Duration(m.begun[jobs-1]-m.begun[0]) * time.Millisecond
 		used := jobs / (took.Seconds()*float64(p.Rate) + float64(p.Burst))
-		t.Logf("%d processes began jobs; %.1f %% of the rate was used", len(who), 100*used)
+		t.Logf("%d processes began jobs, %d in a second at most; %.1f %% of the rate was used", len(who), m.most(1000), 100*used)
 		assert.Greater(t, used, .95)
 		assert.Greater(t, len(who), processes/4)
 	})
@@ -180,70 +173,34 @@ func TestTheRateHoldsOverRealProcesses(t *testing.T) {
 func TestTheConcurrencyHoldsOverRealProcesses(t *testing.T) {
 	t.Parallel()
 	limit := process{Concurrency: 100, Lease: 3 * time.Second, Work: 500 * time.Millisecond}
-	onProcesses(t, limit, func(t *testing.T, q *Queue, p process) {
+	onProcesses(t, limit, func(t *testing.T, server *redistest.Server, q *Queue, p process) {
 		const jobs = 2000
 		ctx, rdb := t.Context(), q.one.Client()
 		commands := p.start(t, q)
+		m := watch(t, server, q)
 		_, err := q.PushMany(ctx, numbered(jobs))
 		require.NoError(t, err)
+		eventually(t, func() bool { count, err := rdb.LLen(ctx, record(q)).Result(); return err == nil && count > jobs/4 })
+		all := recorded(t, q)
+		victim := all[len(all)-1].process
+		require.NoError(t, commands[victim].Process.Kill())
+		killed, err := rdb.Eval(ctx, "local t = redis.call('TIME') return t[1] .. '.' .. string.format('%06d', t[2])", []string{record(q)}).Float64()
+		require.NoError(t, err)
+		eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Done == jobs })
+		m.end(t, q)
 
-		// look returns how many leases the server knows, and how many jobs were begun.
-		look := func() (leased, count int64) {
-			var inLease, length *redis.IntCmd
-			_, err := rdb.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
-				inLease, length = pipe.ZCount(ctx, q.keys.times, "-inf", "(0"), pipe.LLen(ctx, record(q))
-				return nil
-			})
-			require.NoError(t, err)
-			return inLease.Val(), length.Val()
-		}
-		now := func() int64 {
-			at, err := rdb.Do(ctx, "EVAL", "local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000)", 1, record(q)).Int64()
-			require.NoError(t, err)
-			return at
-		}
-		var samples []float64
-		var held []begun
-		var most, killed int64
-		freed := map[string]int64{}
-		eventually(t, func() bool {
-			leased, count := look()
-			most = max(most, leased)
-			if len(samples) > 0 && count <= jobs-p.Concurrency || leased == p.Concurrency {
-				samples = append(samples, float64(leased))
+		assert.Equal(t, int(p.Concurrency), m.mostLeased())
+		held := 0
+		for _, job := range recorded(t, q) {
+			if ended := m.ended[job.member]; job.process == victim && ended > killed {
+				held++
+				assert.LessOrEqual(t, ended, killed+p.Lease.Seconds()+1, "within a lease, and what the machine needs")
 			}
-			if len(held) == 0 && count > jobs/4 {
-				all := recorded(t, q)
-				victim := all[len(all)-1].process
-				require.NoError(t, commands[victim].Process.Kill())
-				killed = now()
-				for _, job := range all {
-					if job.process == victim && rdb.ZScore(ctx, q.keys.times, job.member).Err() == nil {
-						held = append(held, job)
-					}
-				}
-			}
-			for _, job := range held {
-				if freed[job.member] == 0 && rdb.ZScore(ctx, q.keys.times, job.member).Err() == redis.Nil {
-					freed[job.member] = now()
-				}
-			}
-			s, err := q.Stats(ctx)
-			return err == nil && s.Done == jobs
-		})
-		assert.Equal(t, p.Concurrency, most)
-		require.NotEmpty(t, samples)
-		var sum float64
-		for _, leased := range samples {
-			sum += leased
 		}
-		used := sum / float64(len(samples)) / float64(p.Concurrency)
-		t.Logf("%.1f %% of the concurrency was used, of %d looks; the killed process held %d leases", 100*used, len(samples), len(held))
+		used := m.used(int(p.Concurrency))
+		t.Logf("%.1f %% of the concurrency was used, over %d changes; the killed process held %d leases", 100*used, len(m.counts), held)
 		assert.Greater(t, used, .95)
-		require.NotEmpty(t, held)
-		for _, job := range held {
-			require.NotZero(t, freed[job.member])
-			assert.LessOrEqual(t, freed[job.member], killed+p.Lease.Milliseconds()+1000, "within a lease, and what the machine needs")
-		}
+		assert.NotZero(t, held)
+		assert.Empty(t, m.now, "all leases have ended")
 	})
 }
