@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -318,6 +319,53 @@ func TestRepliesAreBounded(t *testing.T) {
 	assert.Len(t, s.awaitLists("?limit=100000", maxRows+51).Rows, maxRows)
 	status, _, _ := s.send("POST", "/api/push?name=l", strings.Repeat(" ", maxBody+1), s.withToken)
 	assert.Equal(t, http.StatusForbidden, status) // it does not read on
+}
+
+// stuck is the connection of a viewer who does not receive his reply.
+type stuck struct {
+	http.ResponseWriter
+	deadline time.Time
+	writes   chan time.Time // the deadline of a write that has begun
+	ended    <-chan struct{}
+}
+
+func (s *stuck) SetWriteDeadline(deadline time.Time) error {
+	s.deadline = deadline
+	return nil
+}
+
+func (s *stuck) Write(body []byte) (int, error) {
+	s.writes <- s.deadline
+	<-s.ended
+	return len(body), nil
+}
+
+// A viewer who does not receive his reply holds no other one up, and not his connection for ever.
+func TestAViewerWhoDoesNotReadHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, redistest.Start(t, redistest.Embedded))
+	s.push("l", "a")
+	s.awaitLists("", 1)
+	const elements = "/api/elements?name=l&start=0&count=1"
+	var viewers sync.WaitGroup
+	defer viewers.Wait()
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	ask := func(path string) {
+		writes := make(chan time.Time)
+		w := &stuck{ResponseWriter: httptest.NewRecorder(), writes: writes, ended: ctx.Done()}
+		r := httptest.NewRequestWithContext(ctx, "GET", path, nil)
+		r.Host = "localhost"
+		viewers.Go(func() { s.Config.Handler.ServeHTTP(w, r) })
+		assert.WithinDuration(t, time.Now().Add(writeLife), <-writes, writeLife/2, path)
+	}
+	for range maxReads + 1 {
+		ask(elements)
+	}
+	for _, path := range []string{"/", "/nowhere", "/metrics", "/api/lists", "/api/list?name=l", "/api/list"} {
+		ask(path)
+	}
+	get[any](s, elements)
 }
 
 func TestElementsAtBothEndsAndInTheMiddle(t *testing.T) {
