@@ -55,7 +55,10 @@ const maxReads = 4
 
 // New returns the page. It sends nothing before somebody looks.
 func New(c Config) *Server {
-	s := &Server{Config: c, token: rand.Text(), feed: newFeed(c.Client), reads: make(chan struct{}, maxReads)}
+	s := &Server{
+		Config: c, token: rand.Text(), feed: newFeed(c.Client), reads: make(chan struct{}, maxReads),
+		checks: checks{running: map[string]*check{}, turn: make(chan struct{}, 1)},
+	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.work.Go(func() { s.feed.run(s.ctx) })
 
