@@ -598,7 +598,8 @@ func TestAnErrorIsNotQuoted(t *testing.T) {
 	require.NoError(t, err)
 	_, _, body := s.send("POST", "/api/adopt?name=spread", `{"confirm":"spread"}`, s.withToken)
 	assert.Contains(t, body, `{"error":"shardedlist: adopt \"spread\": `)
-	for text, want := range map[string]string{`a"b\c`: `a"b\c`, `"a"`: `"\"a\""`, "a\xff": `"a\xff"`, "a\u202e": `"a\u202e"`, "é": "é"} {
+	for text, want := range map[string]string{`a"b\c`: `a"b\c`, `"a"`: `"\"a\""`, "a\xff": `"a\xff"`, "a\u202e": `"a\u202e"`, "é": "é", "a ": `"a "`,
+		" a": `" a"`, "a  b": `"a  b"`, "a b": "a b", "a\ufe0f": `"a\ufe0f"`, "a\u3164": `"a\u3164"`, "a\ufffd": `"a\ufffd"`} {
 		assert.Equal(t, want, Display(text))
 	}
 }
