@@ -180,6 +180,38 @@ func TestHostileElementsAreText(t *testing.T) {
 	b.await("document.querySelector('.element:last-child').innerText.includes('64 KiB')")
 }
 
+// JSON is laid out, and otherwise as it was pushed.
+func TestJSONIsShownDigitForDigit(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis)
+	newList(t, server.Client(t), "jobs", []any{
+		`{"id":12345678901234567890,"rate":1.0,"twice":1,"twice":2,"text":"a, b: {\"[\\","empty":[{},[]],"long":"` + strings.Repeat("x", 150) + `"}`,
+		strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000),
+		strings.Repeat("[", 2000) + strings.Repeat("]", 2000),
+	})
+	b := open(t, serve(t, server)+"/#/list/jobs")
+	b.await("document.querySelectorAll('.element pre').length === 3")
+	text := func(i int) string {
+		return eval[string](b, fmt.Sprintf("document.querySelectorAll('.element pre')[%d].innerText", i))
+	}
+	assert.Equal(t, `{
+  "id": 12345678901234567890,
+  "rate": 1.0,
+  "twice": 1,
+  "twice": 2,
+  "text": "a, b: {\"[\\",
+  "empty": [
+    {},
+    []
+  ],
+  "long": "`+strings.Repeat("x", 150)+`"
+}`, text(0))
+	b.click(`[data-index="1"] .more`)
+	b.await("!document.querySelector('[data-index=\"1\"] .more')")
+	for i := 1; i <= 2; i++ {
+		assert.Regexp(t, `^\[\n  \[\n    \[`, text(i))
+	}
+}
+
 // The elements at the right end and around an index are those that the list has there.
 func TestElementsAroundAnIndex(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis)

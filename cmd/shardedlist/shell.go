@@ -27,7 +27,8 @@ type shell struct {
 	first redis.UniversalClient // behind Sentinel, the clients after it dial through it
 	lists redis.UniversalClient // with the hook
 	raw   *direct
-	multi bool // in a transaction of the raw connection
+	multi bool // in a transaction of the raw connection,
+	torn  bool // of which a command was refused here
 
 	out      io.Writer
 	keyboard *keyboard // nil without a terminal
@@ -240,25 +241,52 @@ func (s *shell) run(ctx context.Context, words []string) error {
 // send sends a command to the lists or to the server.
 func (s *shell) send(ctx context.Context, words []string) (reply, error) {
 	name := strings.ToLower(words[0])
-	_, cluster := s.lists.(*redis.ClusterClient)
-	switch {
-	case slices.Contains([]string{"subscribe", "psubscribe", "ssubscribe", "monitor", "sync", "psync"}, name):
-		return reply{}, fmt.Errorf("ERR %s has no end: use redis-cli for it", strings.ToUpper(name))
-	case cluster && slices.Contains([]string{"multi", "watch", "select"}, name):
-		return reply{}, fmt.Errorf("ERR %s needs one connection, and this is a cluster", strings.ToUpper(name))
-	case isListCommand(words) && s.multi:
-		return reply{}, errors.New("ERR a transaction of the shell has no commands on lists: use TxPipeline in Go")
-	case isListCommand(words):
+	if err := s.refuses(name, words); err != nil {
+		s.torn = s.multi
+		return reply{}, err
+	}
+	if isListCommand(words) {
 		return do(ctx, s.lists, words)
+	}
+	if name == "exec" && s.torn {
+		return s.abort(ctx)
 	}
 	r, err := s.raw.send(ctx, words)
 	if err == nil && r.kind == status {
 		s.follow(name, words)
 	}
 	if name == "exec" || name == "discard" || err != nil {
-		s.multi = false
+		s.multi, s.torn = false, false
 	}
 	return r, err
+}
+
+// refuses returns why the shell does not carry a command out.
+func (s *shell) refuses(name string, words []string) error {
+	_, cluster := s.lists.(*redis.ClusterClient)
+	is := func(names ...string) bool { return slices.Contains(names, name) }
+	switch {
+	case is("subscribe", "psubscribe", "ssubscribe", "monitor", "sync", "psync"):
+		return fmt.Errorf("ERR %s has no end: use redis-cli for it", strings.ToUpper(name))
+	case is("client") && len(words) > 1 && strings.EqualFold(words[1], "reply"):
+		return errors.New("ERR CLIENT REPLY leaves commands without replies: use redis-cli for it")
+	case cluster && is("multi", "watch", "select"):
+		return fmt.Errorf("ERR %s needs one connection, and this is a cluster", strings.ToUpper(name))
+	case s.multi && isListCommand(words):
+		return errors.New("ERR a transaction of the shell has no commands on lists: use TxPipeline in Go")
+	case s.multi && is("select", "auth"): // commands on lists would not follow
+		return fmt.Errorf("ERR a transaction of the shell has no %s", strings.ToUpper(name))
+	}
+	return nil
+}
+
+// abort ends a transaction that is not whole, as the server ends one of which it has refused a command.
+func (s *shell) abort(ctx context.Context) (reply, error) {
+	s.multi, s.torn = false, false
+	if r, err := s.raw.send(ctx, []string{"discard"}); err != nil || r.kind == failure {
+		return r, err
+	}
+	return reply{}, errors.New("EXECABORT Transaction discarded because of previous errors.")
 }
 
 // isListCommand tells whether a command applies to sharded lists.
@@ -278,18 +306,21 @@ func (s *shell) follow(name string, words []string) {
 		return
 	}
 	options := *single.Options()
-	options.MaxRetries, options.DialerRetries = -1, 1
 	switch {
 	case name == "multi":
 		s.multi = true
 		return
-	case name == "select" && len(words) == 2 && !s.multi:
+	case name == "reset":
+		s.multi, s.torn = false, false
+		options = *s.first.(*redis.Client).Options()
+	case name == "select" && len(words) == 2:
 		options.DB, _ = strconv.Atoi(words[1])
 	case name == "auth" && len(words) > 1:
 		options.Username, options.Password = strings.Join(words[1:len(words)-1], ""), words[len(words)-1]
 	default:
 		return
 	}
+	options.MaxRetries, options.DialerRetries = -1, 1
 	s.use(redis.NewClient(&options))
 }
 

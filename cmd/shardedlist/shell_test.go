@@ -189,11 +189,27 @@ func TestTheShellFollowsSelectAndAuth(t *testing.T) {
 	}
 }
 
+// Lists and other keys are of the same database, whatever takes the raw connection to another one. And each command has a reply.
+func TestTheShellStaysInOneDatabase(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t, redistest.Redis)
+	lines := "select 1\nrpush L a\nmulti\nselect 0\nexec\nllen L\nmulti\nreset\nllen L\nset L-key x\nselect 1\nllen L\ndel L\nexists L-key\n" +
+		"client reply off\nselect 0\ndel L-key\n"
+	got := <-start(t.Context(), strings.NewReader(strings.ReplaceAll(lines, "L", "databases")), "shell", "--redis", server.URL())
+	assert.Equal(t, result{exitOK, "OK\n1\nOK\nERR a transaction of the shell has no SELECT\n\n" +
+		"EXECABORT Transaction discarded because of previous errors.\n\n1\nOK\nRESET\n0\nOK\nOK\n1\n1\n0\n" +
+		"ERR CLIENT REPLY leaves commands without replies: use redis-cli for it\n\nOK\n1\n", ""}, got)
+}
+
 func TestATransactionOfTheShellRefusesLists(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	got := run(t, server, strings.NewReader("multi\nrpush l a\ndiscard\nrpush l a\n"), "shell")
-	assert.Equal(t, "OK\nERR a transaction of the shell has no commands on lists: use TxPipeline in Go\n\nOK\n1\n", got.out)
+	const refused = "ERR a transaction of the shell has no commands on lists: use TxPipeline in Go\n\n"
+	assert.Equal(t, "OK\n"+refused+"OK\n1\n", got.out)
+	got = run(t, server, strings.NewReader("multi\nset k 1\nrpush l b\nset k 2\nexec\nexists k\nmulti\nset k 3\nexec\n"), "shell")
+	assert.Equal(t, "OK\nQUEUED\n"+refused+"QUEUED\nEXECABORT Transaction discarded because of previous errors.\n\n0\nOK\nQUEUED\nOK\n", got.out,
+		"half a transaction is none")
 	cluster := redistest.Shared(t, redistest.Cluster)
 	got = <-start(t.Context(), strings.NewReader("multi\n"), "shell", "--redis", cluster.URL())
 	assert.Equal(t, "ERR MULTI needs one connection, and this is a cluster\n\n", got.out)

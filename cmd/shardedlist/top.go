@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -45,6 +46,8 @@ Keys:
   r                       sort the other way round
   q, escape               back to the lists, or quit
   Ctrl-C                  quit
+
+A narrow screen leaves columns out, so that names can be read.
 
 If standard output is no terminal, it prints the lists each time, as ls does, with the two
 rates in front. --count ends it.`,
@@ -141,8 +144,9 @@ func (t *top) report(ctx context.Context) error {
 
 func (t *top) print(w io.Writer) error {
 	var out bytes.Buffer
+	all := columnsOn(math.MaxInt)
 	if t.app.format() == pretty {
-		fmt.Fprintf(&out, topLine, topHeader...)
+		fmt.Fprintln(&out, topLine(topHeader, all))
 	}
 	for _, row := range t.sorted() {
 		switch t.app.format() {
@@ -155,7 +159,7 @@ func (t *top) print(w io.Writer) error {
 			}
 			out.Write(append(line, '\n'))
 		case pretty:
-			out.WriteString(row.line())
+			fmt.Fprintln(&out, topLine(row.fields(), all))
 		default:
 			fmt.Fprintf(&out, "%.3f\t%.3f\t%s", row.in, row.out, rawLine(row.Row))
 		}
@@ -164,12 +168,45 @@ func (t *top) print(w io.Writer) error {
 	return err
 }
 
-const topLine = "%9s %9s " + tableLine
+var (
+	topHeader = append([]any{"IN/s", "OUT/s"}, tableHeader...)
+	topWidths = []int{9, 9, -9, 10, 8, 8, 8, 7, 5, -23} // of the columns before the name; a negative one aligns left
 
-var topHeader = append([]any{"IN/s", "OUT/s"}, tableHeader...)
+	// givesWay are the columns that a narrow screen leaves out, in that order, so that names can be read.
+	givesWay = []any{"PLACE", "CAPACITY", "SHARDS", "WAITS", "TTL", "MEMORY", "FORM", "OUT/s", "IN/s", "LENGTH"}
+)
 
-func (r topRow) line() string {
-	return fmt.Sprintf(topLine, append([]any{rate(r.in, r.exact), rate(r.out, r.exact)}, tableFields(r.Row)...)...)
+const nameWidth = 24 // at least, or half of the screen
+
+// columnsOn returns which columns before the name a screen has, which is so wide.
+func columnsOn(screen int) (shown []int) {
+	room := screen - min(nameWidth, screen/2)
+	for i, width := range topWidths {
+		shown = append(shown, i)
+		room -= max(width, -width) + 1
+	}
+	for _, title := range givesWay {
+		if room >= 0 {
+			break
+		}
+		i := slices.Index(topHeader, title)
+		shown = slices.DeleteFunc(shown, func(column int) bool { return column == i })
+		room += max(topWidths[i], -topWidths[i]) + 1
+	}
+	return shown
+}
+
+// topLine returns some fields of a row, and its name.
+func topLine(fields []any, shown []int) string {
+	var line strings.Builder
+	for _, i := range shown {
+		fmt.Fprintf(&line, "%*s ", topWidths[i], fields[i])
+	}
+	return line.String() + fmt.Sprint(fields[len(topWidths)])
+}
+
+func (r topRow) fields() []any {
+	return append([]any{rate(r.in, r.exact), rate(r.out, r.exact)}, tableFields(r.Row)...)
 }
 
 // rate is a number per second, with a mark if it is the least that explains what was seen.
@@ -370,7 +407,7 @@ func (t *top) draw() error {
 	case t.inside && len(rows) > 0:
 		text = t.insideOf(rows[t.at(rows)])
 	default:
-		text, marked = t.lists(rows, lines)
+		text, marked = t.lists(rows, columns, lines)
 	}
 	var out strings.Builder
 	out.WriteString(clearAll)
@@ -389,7 +426,7 @@ func (t *top) draw() error {
 }
 
 // lists returns the lines of all lists that fit on the screen, and which one is marked.
-func (t *top) lists(rows []topRow, lines int) (text []string, marked int) {
+func (t *top) lists(rows []topRow, columns, lines int) (text []string, marked int) {
 	var length int64
 	var in, out float64
 	for _, row := range rows {
@@ -401,14 +438,15 @@ func (t *top) lists(rows []topRow, lines int) (text []string, marked int) {
 	}
 	text = append(text, fmt.Sprintf("%s lists, %s elements, %s/s in, %s/s out, by %s", thousands(int64(len(rows))), thousands(length),
 		rate(in, true), rate(out, true), order))
-	text = append(text, strings.TrimSuffix(fmt.Sprintf(topLine, topHeader...), "\n"))
+	shown := columnsOn(columns)
+	text = append(text, topLine(topHeader, shown))
 	room := max(1, lines-len(text)-1)
 	first := max(0, min(t.at(rows)-room/2, len(rows)-room))
 	for i, row := range rows[first:min(len(rows), first+room)] {
 		if first+i == t.at(rows) {
 			marked = len(text)
 		}
-		text = append(text, strings.TrimSuffix(row.line(), "\n"))
+		text = append(text, topLine(row.fields(), shown))
 	}
 	return append(text, "enter: look inside   i o n l s m t: sort   r: reverse   q: quit"), marked
 }

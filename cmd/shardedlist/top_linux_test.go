@@ -104,10 +104,24 @@ func TestTopFitsTheTerminal(t *testing.T) {
 	p.expect("q: quit")
 	require.NoError(t, unix.IoctlSetWinsize(int(p.control.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 5, Col: 30}))
 	require.NoError(t, unix.Kill(os.Getpid(), unix.SIGWINCH)) // as the kernel does if it is the program's terminal
-	p.expect("\x1b[H\x1b[J30 lists, 30 elements, 0/s in,\r\n     IN/s     OUT/s FORM      \r\n\x1b[7m        0         0 sharded   \x1b[0m\r\n")
+	p.expect("\x1b[H\x1b[J30 lists, 30 elements, 0/s in,\r\n    LENGTH NAME\r\n\x1b[7m         1 list 00\x1b[0m\r\n")
 	p.expect("\r\nenter: look inside   i o n l s")
 	p.keys("q")
 	assert.Equal(t, exitOK, <-p.ended)
+}
+
+// A narrow screen leaves columns out, and not the names.
+func TestTopShowsNamesOnAnyScreen(t *testing.T) {
+	t.Parallel()
+	for screen, want := range map[int]string{
+		132: "     IN/s     OUT/s FORM          LENGTH   SHARDS CAPACITY   MEMORY     TTL WAITS PLACE                   NAME",
+		80:  "     IN/s     OUT/s FORM          LENGTH   MEMORY NAME",
+		40:  "    LENGTH NAME",
+		10:  "NAME",
+		1:   "NAME",
+	} {
+		assert.Equal(t, want, topLine(topHeader, columnsOn(screen)), screen)
+	}
 }
 
 // The terminal is as it was after a signal, and after a panic, also one of a goroutine.

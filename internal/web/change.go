@@ -16,8 +16,8 @@ import (
 type wish struct {
 	Confirm string `json:"confirm"` // the name of the list as the page shows it, typed again
 
-	Start  int64    `json:"start"` // of trim
-	Stop   int64    `json:"stop"`
+	Start  *int64   `json:"start"` // of trim
+	Stop   *int64   `json:"stop"`
 	End    string   `json:"end"` // of push: left or right
 	Values [][]byte `json:"values"`
 	Popped string   `json:"popped"` // of adopt and restore: the end at which elements are popped, or nothing
@@ -106,11 +106,14 @@ func doForm(ctx context.Context, client redis.UniversalClient, name string, o wi
 }
 
 func doTrim(ctx context.Context, client redis.UniversalClient, name string, o wish) (any, error) {
+	if o.Start == nil || o.Stop == nil {
+		return nil, fail(http.StatusBadRequest, "want the indices of the first and the last element that stay")
+	}
 	list, err := open(client, name)
 	if err != nil {
 		return nil, err
 	}
-	if err := list.LTrim(ctx, o.Start, o.Stop); err != nil {
+	if err := list.LTrim(ctx, *o.Start, *o.Stop); err != nil {
 		return nil, err
 	}
 	return list.LLen(ctx)

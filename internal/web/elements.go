@@ -60,19 +60,24 @@ func jobOf(j *queue.Job) *job {
 	return result
 }
 
-// read runs work with a client, one of the few viewers who read at a time.
+// read replies with what work returns.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, work func(ctx context.Context) (any, error)) {
 	ctx, cancel := context.WithTimeout(r.Context(), requestLife)
 	defer cancel()
+	value, err := s.readInTurn(ctx, work)
+	reply(w, value, err)
+}
+
+// readInTurn runs work with a client, one of the few viewers who read at a time. The turn ends before the reply is written: who does not
+// receive his own holds nobody up.
+func (s *Server) readInTurn(ctx context.Context, work func(ctx context.Context) (any, error)) (any, error) {
 	select {
 	case s.reads <- struct{}{}:
 		defer func() { <-s.reads }()
+		return work(ctx)
 	case <-ctx.Done():
-		reply(w, nil, fail(http.StatusServiceUnavailable, "too many viewers read at once"))
-		return
+		return nil, fail(http.StatusServiceUnavailable, "too many viewers read at once")
 	}
-	value, err := work(ctx)
-	reply(w, value, err)
 }
 
 // elements replies with some elements from an index on, which may be negative, as those of LINDEX.

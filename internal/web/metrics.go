@@ -14,6 +14,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 		reply(w, nil, failure{http.StatusServiceUnavailable, err})
 		return
 	}
+	limitWrite(w)
 	w.Header().Set("Content-Type", survey.ContentType)
 	_ = survey.WriteMetrics(w, s.feed.all())
 }

@@ -68,8 +68,6 @@ type part struct {
 
 // list replies with what is known of a list, and with what has happened since a time that the viewer names.
 func (s *Server) list(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), requestLife)
-	defer cancel()
 	name := r.URL.Query().Get("name")
 	since, _ := strconv.ParseInt(r.URL.Query().Get("since"), 10, 64)
 	watched, interval, err := s.watches.find(name)
@@ -77,7 +75,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		reply(w, nil, err)
 		return
 	}
-	view, history, err := watched.look(ctx, s, name, interval, since)
+	view, history, err := watched.look(s, name, interval, since)
 	if since == 0 && len(history) > 0 {
 		earlier := s.feed.trend(name)
 		earlier = slices.DeleteFunc(earlier, func(p point) bool { return p.At >= history[0].At })
@@ -118,18 +116,20 @@ func (w *watches) find(name string) (*watched, time.Duration, error) {
 }
 
 // look returns what the list is like, which may be so old, and the points later than a time in milliseconds.
-func (l *watched) look(ctx context.Context, s *Server, name string, interval time.Duration, since int64) (listView, []point, error) {
+func (l *watched) look(s *Server, name string, interval time.Duration, since int64) (listView, []point, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if time.Since(l.at) >= interval {
-		l.ask(ctx, s, name)
+		l.ask(s, name)
 	}
 	i, _ := slices.BinarySearchFunc(l.history, since+1, func(p point, at int64) int { return int(p.At - at) })
 	return l.view, slices.Clone(l.history[i:]), l.err
 }
 
-// ask asks the server how a list is.
-func (l *watched) ask(ctx context.Context, s *Server, name string) {
+// ask asks the server how a list is. The answer is for all who look, so it does not end with the viewer who came first.
+func (l *watched) ask(s *Server, name string) {
+	ctx, cancel := context.WithTimeout(s.ctx, requestLife)
+	defer cancel()
 	var row survey.Row
 	row, l.view, l.err = s.lookAt(ctx, name)
 	l.at = time.Now()

@@ -55,7 +55,10 @@ const maxReads = 4
 
 // New returns the page. It sends nothing before somebody looks.
 func New(c Config) *Server {
-	s := &Server{Config: c, token: rand.Text(), feed: newFeed(c.Client), reads: make(chan struct{}, maxReads)}
+	s := &Server{
+		Config: c, token: rand.Text(), feed: newFeed(c.Client), reads: make(chan struct{}, maxReads),
+		checks: checks{running: map[string]*check{}, turn: make(chan struct{}, 1)},
+	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.work.Go(func() { s.feed.run(s.ctx) })
 
@@ -80,8 +83,15 @@ func (s *Server) Close() {
 	s.work.Wait()
 }
 
-// requestLife is how long a request that reads may take.
-const requestLife = 10 * time.Second
+const (
+	requestLife = 10 * time.Second // a request that reads may take
+	writeLife   = 30 * time.Second // a viewer may take to receive a reply
+)
+
+// limitWrite ends the connection of a viewer who does not receive what is written from now on.
+func limitWrite(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeLife))
+}
 
 // failure is an error that a viewer is told.
 type failure struct {
@@ -105,6 +115,7 @@ func reply(w http.ResponseWriter, value any, err error) {
 	if err != nil {
 		status, body = http.StatusInternalServerError, []byte(`{"error":"cannot encode the reply"}`)
 	}
+	limitWrite(w)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -37,6 +38,7 @@ type site struct {
 	client redis.UniversalClient
 	token  string
 	feed   *feed
+	server *Server
 }
 
 func newSite(t *testing.T, server *redistest.Server, options ...func(*Config)) *site {
@@ -48,7 +50,7 @@ func newSite(t *testing.T, server *redistest.Server, options ...func(*Config)) *
 	t.Cleanup(s.Close)
 	http := httptest.NewServer(s)
 	t.Cleanup(http.Close)
-	return &site{http, t, c.Client, s.token, s.feed}
+	return &site{http, t, c.Client, s.token, s.feed, s}
 }
 
 func allowChanges(c *Config) { c.AllowChanges = true }
@@ -232,6 +234,20 @@ func TestAChangeNeedsTheTokenAndTheNameOfTheList(t *testing.T) {
 	assert.Equal(t, []string{"a", "b"}, elements)
 }
 
+// A change says all that it does: what is left out is no index.
+func TestATrimNeedsBothIndices(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, redistest.Start(t, redistest.Embedded), allowChanges)
+	s.push("l", "a", "b")
+	for _, wish := range []string{``, `,"start":0`, `,"stop":0`, `,"start":null,"stop":0`, `,"start":"0","stop":0`} {
+		status, _, body := s.send("POST", "/api/trim?name=l", `{"confirm":"l"`+wish+`}`, s.withToken)
+		assert.Equal(t, http.StatusBadRequest, status, body)
+	}
+	length, err := s.list("l").LLen(t.Context())
+	require.NoError(t, err)
+	assert.EqualValues(t, 2, length)
+}
+
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
@@ -318,6 +334,53 @@ func TestRepliesAreBounded(t *testing.T) {
 	assert.Len(t, s.awaitLists("?limit=100000", maxRows+51).Rows, maxRows)
 	status, _, _ := s.send("POST", "/api/push?name=l", strings.Repeat(" ", maxBody+1), s.withToken)
 	assert.Equal(t, http.StatusForbidden, status) // it does not read on
+}
+
+// stuck is the connection of a viewer who does not receive his reply.
+type stuck struct {
+	http.ResponseWriter
+	deadline time.Time
+	writes   chan time.Time // the deadline of a write that has begun
+	ended    <-chan struct{}
+}
+
+func (s *stuck) SetWriteDeadline(deadline time.Time) error {
+	s.deadline = deadline
+	return nil
+}
+
+func (s *stuck) Write(body []byte) (int, error) {
+	s.writes <- s.deadline
+	<-s.ended
+	return len(body), nil
+}
+
+// A viewer who does not receive his reply holds no other one up, and not his connection for ever.
+func TestAViewerWhoDoesNotReadHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, redistest.Start(t, redistest.Embedded))
+	s.push("l", "a")
+	s.awaitLists("", 1)
+	const elements = "/api/elements?name=l&start=0&count=1"
+	var viewers sync.WaitGroup
+	defer viewers.Wait()
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	ask := func(path string) {
+		writes := make(chan time.Time)
+		w := &stuck{ResponseWriter: httptest.NewRecorder(), writes: writes, ended: ctx.Done()}
+		r := httptest.NewRequestWithContext(ctx, "GET", path, nil)
+		r.Host = "localhost"
+		viewers.Go(func() { s.server.ServeHTTP(w, r) })
+		assert.WithinDuration(t, time.Now().Add(writeLife), <-writes, writeLife/2, path)
+	}
+	for range maxReads + 1 {
+		ask(elements)
+	}
+	for _, path := range []string{"/", "/nowhere", "/metrics", "/api/lists", "/api/list?name=l", "/api/list"} {
+		ask(path)
+	}
+	get[any](s, elements)
 }
 
 func TestElementsAtBothEndsAndInTheMiddle(t *testing.T) {
@@ -422,6 +485,57 @@ func TestCheckNamesFaults(t *testing.T) {
 	assert.JSONEq(t, `{"error":"there is no list \"none\""}`, body)
 }
 
+// A check that nobody waits for any more ends, so that it holds up no other.
+func TestACheckEndsWithItsLastViewer(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, redistest.Start(t, redistest.Embedded))
+	checks := &s.server.checks
+	checks.turn <- struct{}{} // as if another one ran
+	waiting := func(name string, viewers int) bool {
+		checks.mu.Lock()
+		defer checks.mu.Unlock()
+		c := checks.running[name]
+		return c == nil && viewers == 0 || c != nil && c.viewers == viewers
+	}
+	first, leave := context.WithCancel(t.Context())
+	second, leaveToo := context.WithCancel(t.Context())
+	var viewers sync.WaitGroup
+	for i, ctx := range []context.Context{first, second} {
+		r := httptest.NewRequestWithContext(ctx, "POST", "/api/check?name=l", strings.NewReader("{}"))
+		r.Host = "localhost"
+		s.withToken(r)
+		viewers.Go(func() { s.server.ServeHTTP(httptest.NewRecorder(), r) })
+		require.Eventually(t, func() bool { return waiting("l", i+1) }, 10*time.Second, time.Millisecond)
+	}
+	checks.mu.Lock()
+	c := checks.running["l"]
+	checks.mu.Unlock()
+	leave()
+	require.Eventually(t, func() bool { return waiting("l", 1) }, 10*time.Second, time.Millisecond)
+	leaveToo()
+	viewers.Wait()
+	<-c.done
+	assert.True(t, waiting("l", 0))
+	<-checks.turn
+	status, _, _ := s.send("POST", "/api/check?name=none", "{}", s.withToken)
+	assert.Equal(t, http.StatusNotFound, status)
+}
+
+// A viewer who leaves takes the look at a list, which others share, not along.
+func TestALookDoesNotEndWithTheViewerWhoCameFirst(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		s := newSite(t, server)
+		s.push("looked-at", 1, 2)
+		ctx, leave := context.WithCancel(t.Context())
+		leave()
+		r := httptest.NewRequestWithContext(ctx, "GET", "/api/list?name=looked-at", nil)
+		r.Host = "localhost"
+		s.server.ServeHTTP(httptest.NewRecorder(), r)
+		assert.EqualValues(t, 2, get[struct{ List listView }](s, "/api/list?name=looked-at").List.Length)
+	})
+}
+
 // Whoever looks at a list changes no key: newcomers stay at the plain key, and a plain list is one afterwards.
 func TestAPageThatReadsChangesNothing(t *testing.T) {
 	t.Parallel()
@@ -484,7 +598,8 @@ func TestAnErrorIsNotQuoted(t *testing.T) {
 	require.NoError(t, err)
 	_, _, body := s.send("POST", "/api/adopt?name=spread", `{"confirm":"spread"}`, s.withToken)
 	assert.Contains(t, body, `{"error":"shardedlist: adopt \"spread\": `)
-	for text, want := range map[string]string{`a"b\c`: `a"b\c`, `"a"`: `"\"a\""`, "a\xff": `"a\xff"`, "a\u202e": `"a\u202e"`, "é": "é"} {
+	for text, want := range map[string]string{`a"b\c`: `a"b\c`, `"a"`: `"\"a\""`, "a\xff": `"a\xff"`, "a\u202e": `"a\u202e"`, "é": "é", "a ": `"a "`,
+		" a": `" a"`, "a  b": `"a  b"`, "a b": "a b", "a\ufe0f": `"a\ufe0f"`, "a\u3164": `"a\u3164"`, "a\ufffd": `"a\ufffd"`} {
 		assert.Equal(t, want, Display(text))
 	}
 }

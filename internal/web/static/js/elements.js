@@ -2,7 +2,7 @@
 
 import { el, fill } from './dom.js';
 import { get } from './api.js';
-import { asText, bytes, decode, duration, hex, integer, time, visible } from './format.js';
+import { asText, bytes, decode, duration, hex, indented, integer, time, visible } from './format.js';
 
 const some = 10;
 const line = 140; // characters of JSON that are shown as they are, unless JSON is asked for
@@ -97,10 +97,10 @@ export function elements(id, signal) {
 
   function content(data, cut) {
     const text = asText(data, cut);
-    if (form === 'hex' || (form === 'auto' && text === null)) return el('pre', { dir: 'ltr', tabindex: 0 }, hex(data.subarray(0, 16384)));
+    if (form === 'hex' || (form === 'auto' && text === null)) return el('pre', { dir: 'ltr', tabindex: 0 }, hex(data));
     if (text === null) return el('pre', { class: 'muted' }, 'Not UTF-8: look at it as hex.');
     const json = form !== 'text' && !cut ? parse(text) : undefined;
-    if (json !== undefined && (form === 'json' || (typeof json === 'object' && text.length > line))) return el('pre', { dir: 'ltr', tabindex: 0 }, visible(JSON.stringify(json, null, 2)));
+    if (json !== undefined && (form === 'json' || (typeof json === 'object' && text.length > line))) return el('pre', { dir: 'ltr', tabindex: 0 }, visible(indented(text)));
     if (form === 'json') return el('pre', { class: 'muted' }, cut ? 'Too long to be shown as JSON.' : 'Not JSON.');
     return el('pre', { dir: 'ltr', tabindex: 0 }, visible(text));
   }

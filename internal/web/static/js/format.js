@@ -67,6 +67,29 @@ export function visible(text) {
   });
 }
 
+const deepest = 20; // levels that are indented: an element may be thousands of brackets
+
+// indented lays JSON out on several lines. Each of its tokens stays as it is, since numbers may have more digits than those of JavaScript,
+// and names may come twice.
+export function indented(json) {
+  const tokens = json.match(/"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s"[\]{},:]+/g);
+  let depth = 0;
+  const line = () => `\n${'  '.repeat(Math.min(depth, deepest))}`;
+  return tokens.map((token, i) => {
+    switch (token) {
+      case '{': case '[':
+        depth++;
+        return '}]'.includes(tokens[i + 1]) ? token : token + line();
+      case '}': case ']':
+        depth--;
+        return '{['.includes(tokens[i - 1]) ? token : line() + token;
+      case ',': return `,${line()}`;
+      case ':': return ': ';
+      default: return token;
+    }
+  }).join('');
+}
+
 // hex returns bytes as a hex dump, sixteen in a line.
 export function hex(data) {
   const lines = [];
