@@ -56,9 +56,9 @@ func TestContributingNamesEveryPackage(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case path == ".git" || entry.Name() == "testdata" || entry.Name() == "out":
+		case entry.IsDir() && (path == ".git" || entry.Name() == "testdata" || entry.Name() == "out"):
 			return filepath.SkipDir
-		case entry.IsDir() || strings.HasSuffix(path, "_test.go"):
+		case path == ".git" || entry.IsDir() || strings.HasSuffix(path, "_test.go"):
 			return nil
 		}
 		folder := filepath.Dir(path)

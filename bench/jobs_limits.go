@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shardedlist/shardedlist/internal/monitor"
 	"github.com/shardedlist/shardedlist/queue"
 )
 
@@ -28,7 +30,7 @@ type jobsLimit struct {
 	Rate     int64   `json:"rate"` // in a second
 	Burst    int64   `json:"burst"`
 	Used     float64 `json:"used"`           // share of the rate
-	Most     int     `json:"most_in_second"` // that began in any second
+	Most     int     `json:"most_in_second"` // that were leased in any second
 	Commands float64 `json:"commands_per_second"`
 }
 
@@ -100,47 +102,76 @@ func (b *bench) jobsUnderRates(ctx context.Context) error {
 	return nil
 }
 
-// underRate returns the share of the rate that is used once the burst is over, the most jobs that began in any second, and the
-// commands per second that the server ran.
+// underRate returns the share of the rate that is used once the burst is over, the most jobs that were leased in any second, and the
+// commands per second that the server ran. All is by the record of the server.
 func (b *bench) underRate(ctx context.Context, rate int64, d time.Duration) (used float64, most int, commands float64, err error) {
 	const lead = time.Second // for the burst
 	if err := b.fillQueue(ctx, "rate", int(2*float64(rate)*(d+2*lead).Seconds())); err != nil {
 		return 0, 0, 0, err
 	}
-	var mu sync.Mutex
-	var begun []time.Time
-	stop, err := b.consumersOf(ctx, "rate", limitConsumers, limitWorkers, func(context.Context, *queue.Job) error {
-		now := time.Now()
-		mu.Lock()
-		defer mu.Unlock()
-		begun = append(begun, now)
-		return nil
-	}, queue.Rate(rate, time.Second))
+	r := &leases{key: "{rate}:queue:times"}
+	stopWatch, err := monitor.Watch(b.server.addr, r.add)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	done := func(context.Context, *queue.Job) error { return nil }
+	stop, err := b.consumersOf(ctx, "rate", limitConsumers, limitWorkers, done, queue.Rate(rate, time.Second))
 	if err != nil {
 		return 0, 0, 0, err
 	}
 	err = sleep(ctx, lead)
-	from := time.Now()
+	from, fromErr := b.server.control.Time(ctx).Result()
 	before, beforeErr := b.server.number(ctx, "stats", "total_commands_processed")
-	err = errors.Join(err, beforeErr, sleep(ctx, d))
+	err = errors.Join(err, fromErr, beforeErr, sleep(ctx, d))
 	after, afterErr := b.server.number(ctx, "stats", "total_commands_processed")
-	to := time.Now()
-	if err := errors.Join(err, afterErr, stop(), b.server.clear(ctx)); err != nil {
+	to, toErr := b.server.control.Time(ctx).Result()
+	if err := errors.Join(err, toErr, afterErr, stop(), stopWatch(), r.err, b.server.clear(ctx)); err != nil {
 		return 0, 0, 0, err
 	}
-	slices.SortFunc(begun, time.Time.Compare)
-	measured, first := 0, 0
-	for i, at := range begun {
-		if at.After(from) && at.Before(to) {
-			measured++
+	seconds := to.Sub(from).Seconds()
+	return float64(r.between(from, to)) / (float64(rate) * seconds), r.mostInSecond(), (after - before) / seconds, nil
+}
+
+// leases are those that a server gives the jobs of a queue.
+type leases struct {
+	key   string  // of the ends of the leases
+	begun []int64 // when they began, in Unix milliseconds, in that order
+	err   error
+}
+
+// add records a command: the leases of new jobs are added by their ends, which are negative, and XX extends leases.
+func (l *leases) add(c monitor.Command) {
+	if len(c.Args) < 4 || c.Args[0] != "ZADD" || c.Args[1] != l.key || c.Args[2] == "XX" {
+		return
+	}
+	for i := 2; i < len(c.Args); i += 2 {
+		end, err := strconv.ParseInt(c.Args[i], 10, 64)
+		if err != nil {
+			l.err = err
 		}
-		for at.Sub(begun[first]) >= time.Second {
+		l.begun = append(l.begun, -end-queue.DefaultLease.Milliseconds())
+	}
+}
+
+func (l *leases) between(from, to time.Time) (count int) {
+	for _, at := range l.begun {
+		if at >= from.UnixMilli() && at < to.UnixMilli() {
+			count++
+		}
+	}
+	return count
+}
+
+// mostInSecond counts over spans of 999 ms, because the times are cut to milliseconds: none is of jobs that are a second apart.
+func (l *leases) mostInSecond() (most int) {
+	first := 0
+	for i, at := range l.begun {
+		for at-l.begun[first] >= 999 {
 			first++
 		}
 		most = max(most, i-first+1)
 	}
-	seconds := to.Sub(from).Seconds()
-	return float64(measured) / (float64(rate) * seconds), most, (after - before) / seconds, nil
+	return most
 }
 
 // jobsUnderConcurrency measures how much of a Concurrency one consumer uses, and many together.
@@ -223,7 +254,7 @@ func (r *report) jobsLimits(j *jobsResult) {
 	for _, l := range j.Limits {
 		t.row(count(int(l.Rate)), count(int(l.Burst)), percent(l.Used), count(l.Most), count(l.Commands))
 		bound := int(l.Rate + l.Burst)
-		r.target(fmt.Sprintf("Jobs that begin in any second, Rate(%d, time.Second)", l.Rate), fmt.Sprintf("≤ %s", count(bound)), count(l.Most), l.Most <= bound)
+		r.target(fmt.Sprintf("Jobs leased in any second, Rate(%d, time.Second)", l.Rate), fmt.Sprintf("≤ %s", count(bound)), count(l.Most), l.Most <= bound)
 	}
 	t = r.table(fmt.Sprintf("Concurrency(%d)", limitJobs), "handler", "consumers", "workers of each", "jobs/s", "of the ideal", "handlers running, of the limit", "leased, of the limit", "most at once")
 	for _, c := range j.Concurrency {
@@ -233,8 +264,7 @@ func (r *report) jobsLimits(j *jobsResult) {
 	}
 	r.note("%s", wrap(`*Used* is what begins after the first second, which has the burst, as a share of the rate. The ideal of a Concurrency
 leaves no time for a job to be settled and the next one to be taken, and a handler sleeps for a little longer than it says.
-Times are those of the handlers, by the clock of the client. The limit holds when the server leases the jobs: those whose handlers
-begin late are added to those of the next second.`))
+Under a Rate, the leases count that the server gives, by its clock, as MONITOR tells. *At once* are the handlers.`))
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }

@@ -408,3 +408,51 @@ func TestAServerThatIsAwayIsNotWaitedFor(t *testing.T) {
 		assert.EqualValues(t, 1+maxReconnects, dials.Load()-before, name)
 	}
 }
+
+// loseAll is a hook that loses the replies to all scripts of which it is told.
+type loseAll struct{ lost atomic.Pointer[func()] }
+
+func (l *loseAll) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (l *loseAll) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if told := l.lost.Load(); told != nil && err == nil && (cmd.Name() == "evalsha" || cmd.Name() == "eval") {
+			cmd.SetErr(errReplyLost)
+			(*told)()
+			return errReplyLost
+		}
+		return err
+	}
+}
+
+func (l *loseAll) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// A caller whose context ends while its call cannot be answered gets the error of the context, also between two attempts.
+func TestACancelledCallSaysSoThoughItsReplyWasLost(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		calls := everyCall(t, rdb)
+		for _, what := range []string{"refresh", "release"} {
+			s := newSemaphore(t, rdb, newName(t, rdb), 1, time.Minute, WithoutRefresh())
+			p, err := s.TryAcquire(soon(t))
+			require.NoError(t, err)
+			t.Cleanup(func() { p.end(nil) })
+			call := map[string]func(context.Context) error{"refresh": p.Refresh, "release": p.Release}[what]
+			calls[what] = func() (*limiter, func(context.Context) error) { return s.holders.limiter, call }
+		}
+		lost := &loseAll{}
+		rdb.AddHook(lost)
+		for what, operate := range calls {
+			_, call := operate()
+			ctx, cancel := context.WithCancel(soon(t))
+			told := func() { cancel() }
+			lost.lost.Store(&told)
+			assert.ErrorIs(t, call(ctx), context.Canceled, what)
+			lost.lost.Store(nil)
+		}
+	})
+}

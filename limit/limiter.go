@@ -94,7 +94,7 @@ func (c *counter) operation(s *script.Script, args ...any) session.Operation {
 func (c *counter) decide(ctx context.Context, op session.Operation) (Decision, error) {
 	reply, err := op.Run(ctx)
 	if err != nil {
-		return Decision{}, err
+		return Decision{}, orEnded(ctx, err)
 	}
 	decision, _, err := readVerdict(reply)
 	return decision, err
@@ -207,7 +207,7 @@ func untilAnswered(ctx context.Context, send func() error) (repeated bool, err e
 		case err == nil || script.IsReply(err) && !script.IsTransient(err):
 			return repeated, err
 		case errors.Is(err, redis.ErrClosed) || ctx.Err() != nil:
-			return true, err
+			return true, orEnded(ctx, err)
 		case script.MayHaveActed(err):
 			repeated = true
 		case !script.IsReply(err):
@@ -215,7 +215,15 @@ func untilAnswered(ctx context.Context, send func() error) (repeated bool, err e
 		}
 		pause := script.PauseAfter(err, attempt)
 		if unsent > maxReconnects || time.Until(until) < pause || script.Sleep(ctx, pause) != nil {
-			return repeated, err
+			return repeated, orEnded(ctx, err)
 		}
 	}
+}
+
+// orEnded adds the error of ctx to that of a call, if ctx has ended: the call was not repeated because of that.
+func orEnded(ctx context.Context, err error) error {
+	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+		return fmt.Errorf("%w: %w", ended, err)
+	}
+	return err
 }

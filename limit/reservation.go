@@ -2,7 +2,6 @@ package limit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -64,10 +63,7 @@ func (r *reserver) reserve(ctx context.Context, n int64) (Decision, error) {
 	op.Reclaimer = reclaimer{r, n}
 	reply, err := op.Run(ctx)
 	if err != nil {
-		if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) { // between two attempts: err is that of the first
-			err = fmt.Errorf("%w: %w", ended, err)
-		}
-		return Decision{}, err
+		return Decision{}, orEnded(ctx, err)
 	}
 	decision, taken, err := readVerdict(reply)
 	if err != nil {

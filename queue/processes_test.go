@@ -147,22 +147,22 @@ func TestTheRateHoldsOverRealProcesses(t *testing.T) {
 	onProcesses(t, limit, func(t *testing.T, server *redistest.Server, q *Queue, p process) {
 		const jobs = 2000
 		p.start(t, q)
-		m := watch(t, server, q)
+		r := watch(t, server, q)
 		_, err := q.PushMany(t.Context(), numbered(jobs))
 		require.NoError(t, err)
 		eventually(t, func() bool { s, err := q.Stats(t.Context()); return err == nil && s.Done == jobs })
-		m.end(t, q)
+		r.end(t)
 		who := map[int]int{}
 		for _, job := range recorded(t, q) {
 			who[job.process]++
 		}
-		require.Len(t, m.begun, jobs)
+		require.Len(t, r.begun, jobs)
 		for _, window := range []int64{10, 100, 1000} {
-			assert.LessOrEqual(t, int64(m.most(window)), p.Rate*window/1000+p.Burst+1, "in %d ms", window)
+			assert.LessOrEqual(t, int64(r.most(window)), p.Rate*window/1000+p.Burst+1, "in %d ms", window)
 		}
-		took := time.Duration(m.begun[jobs-1]-m.begun[0]) * time.Millisecond
+		took := time.Duration(r.begun[jobs-1]-r.begun[0]) * time.Millisecond
 		used := jobs / (took.Seconds()*float64(p.Rate) + float64(p.Burst))
-		t.Logf("%d processes began jobs, %d in a second at most; %.1f %% of the rate was used", len(who), m.most(1000), 100*used)
+		t.Logf("%d processes began jobs, %d in a second at most; %.1f %% of the rate was used", len(who), r.most(1000), 100*used)
 		assert.Greater(t, used, .95)
 		assert.Greater(t, len(who), processes/4)
 	})
@@ -177,7 +177,7 @@ func TestTheConcurrencyHoldsOverRealProcesses(t *testing.T) {
 		const jobs = 2000
 		ctx, rdb := t.Context(), q.one.Client()
 		commands := p.start(t, q)
-		m := watch(t, server, q)
+		r := watch(t, server, q)
 		_, err := q.PushMany(ctx, numbered(jobs))
 		require.NoError(t, err)
 		eventually(t, func() bool { count, err := rdb.LLen(ctx, record(q)).Result(); return err == nil && count > jobs/4 })
@@ -187,20 +187,20 @@ func TestTheConcurrencyHoldsOverRealProcesses(t *testing.T) {
 		killed, err := rdb.Eval(ctx, "local t = redis.call('TIME') return t[1] .. '.' .. string.format('%06d', t[2])", []string{record(q)}).Float64()
 		require.NoError(t, err)
 		eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Done == jobs })
-		m.end(t, q)
+		r.end(t)
 
-		assert.Equal(t, int(p.Concurrency), m.mostLeased())
+		assert.Equal(t, int(p.Concurrency), r.mostLeased())
 		held := 0
 		for _, job := range recorded(t, q) {
-			if ended := m.ended[job.member]; job.process == victim && ended > killed {
+			if ended := r.ended[job.member]; job.process == victim && ended > killed {
 				held++
 				assert.LessOrEqual(t, ended, killed+p.Lease.Seconds()+1, "within a lease, and what the machine needs")
 			}
 		}
-		used := m.used(int(p.Concurrency))
-		t.Logf("%.1f %% of the concurrency was used, over %d changes; the killed process held %d leases", 100*used, len(m.counts), held)
+		used := r.used(int(p.Concurrency))
+		t.Logf("%.1f %% of the concurrency was used, over %d changes; the killed process held %d leases", 100*used, len(r.counts), held)
 		assert.Greater(t, used, .95)
 		assert.NotZero(t, held)
-		assert.Empty(t, m.now, "all leases have ended")
+		assert.Empty(t, r.now, "all leases have ended")
 	})
 }
