@@ -32,6 +32,35 @@ func interrupted(t *testing.T, server *redistest.Server, list *ShardedList, do f
 	}))
 }
 
+// A client whose pops leave their elements in the list of its dedup record goes on doing so: that list must not be deleted first, since a
+// key that is absent cannot be made while the slot moves.
+func TestPopsLeaveElementsWhileASlotIsStuckInAMove(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	list := newList(t, server.Client(t), WithCapacity(100))
+	_, err := list.RPush(t.Context(), numbers(0, 20)...)
+	require.NoError(t, err)
+	pop := func(pop func(ctx context.Context, count int) ([]string, error), count int) []string {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		popped, err := pop(ctx, count)
+		require.NoError(t, err)
+		return popped
+	}
+	assert.Equal(t, []string{"19", "18"}, pop(list.RPopCount, 2))
+	assert.Equal(t, []string{"0", "1"}, pop(list.LPopCount, 2))
+	interrupted(t, server, list, func() {
+		assert.Equal(t, []string{"17", "16", "15"}, pop(list.RPopCount, 3))
+		assert.Equal(t, []string{"2", "3"}, pop(list.LPopCount, 2))
+		assert.Equal(t, []string{"14", "13"}, pop(list.RPopCount, 2))
+	})
+	assert.Equal(t, []string{"4", "5", "6"}, pop(list.LPopCount, 3))
+	assert.Equal(t, []string{"12", "11", "10", "9", "8", "7"}, pop(list.RPopCount, 20))
+	length, err := list.LLen(t.Context())
+	require.NoError(t, err)
+	assert.Zero(t, length)
+}
+
 // A slot is marked as moving, and nothing has moved. Clients that have no dedup record there work all the same.
 func TestANewClientUsesAListWhoseSlotIsStuckInAMove(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ local function leave(near, left, size)
     redis.call('RENAME', near, POPPED)
     return size
   end
-  redis.call('DEL', POPPED) -- OOM allows this, and then SORT
+  redis.call('PEXPIRE', POPPED, LIFE) -- OOM allows this, and then SORT; to make POPPED anew is refused while the slot moves
   local order = left and 'ASC' or 'DESC'
   local moved = redis.pcall('SORT', near, 'BY', 'nosort', order, 'LIMIT', 0, COUNT, 'STORE', POPPED)
   REFUSED = type(moved) ~= 'number'
