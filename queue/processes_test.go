@@ -123,7 +123,7 @@ func recorded(t *testing.T, q *Queue) []begun {
 	return all
 }
 
-// busiest returns the process that began the most jobs.
+// busiest returns the process that began the most of the jobs, and so holds the most leases if they are the latest.
 func busiest(jobs []begun) (process int) {
 	counts := map[int]int{}
 	for _, job := range jobs {
