@@ -25,7 +25,7 @@ type ttlAfterEachScript struct {
 
 	mu   sync.Mutex
 	seen map[string]bool // what kinds of keys there were
-	over bool            // releases in the background may come later
+	over bool
 }
 
 var uuids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[0-9:]+Z`)
@@ -51,6 +51,13 @@ func (h *ttlAfterEachScript) ProcessPipelineHook(next redis.ProcessPipelineHook)
 	return next
 }
 
+// end ends the looks: calls in the background may go on.
+func (h *ttlAfterEachScript) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = true
+}
+
 // After each script of each call of each limiter, each key has a TTL: also when the call is refused, given back, or repeated since its
 // reply was lost.
 func TestEachKeyHasATTLAfterEachScript(t *testing.T) {
@@ -59,11 +66,7 @@ func TestEachKeyHasATTLAfterEachScript(t *testing.T) {
 		rdb, lost := server.Client(t), &loseReply{}
 		name := newName(t, rdb)
 		looks := &ttlAfterEachScript{t: t, rdb: server.Client(t), name: name, seen: map[string]bool{}}
-		t.Cleanup(func() {
-			looks.mu.Lock()
-			defer looks.mu.Unlock()
-			looks.over = true
-		})
+		t.Cleanup(looks.end)
 		rdb.AddHook(lost)
 		rdb.AddHook(looks) // inside of lost: it sees what the server has done
 		for _, losing := range []bool{false, true} {
@@ -78,6 +81,7 @@ func TestEachKeyHasATTLAfterEachScript(t *testing.T) {
 				require.NoError(t, looks.rdb.Del(soon(t), key).Err())
 			}
 		}
+		looks.end()
 		for _, kind := range []string{
 			"fixed/meta", "sliding/meta", "bucket/meta", "day/*/meta", "semaphore/meta", "lock/meta",
 			"fixed/op:*", "sliding/op:*", "bucket/op:*", "semaphore/bell", "lock/bell", "semaphore/bell:*",

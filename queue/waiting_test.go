@@ -91,6 +91,33 @@ func TestWhoWaitsSendsNothingUntilItIsWoken(t *testing.T) {
 	}
 }
 
+// With the clients and queues of everybody, a process looks when its BLPOP ends, every two seconds, however many workers it has.
+func TestAProcessThatWaitsLooksEveryTwoSeconds(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			const processes, looks = 3, 3 // within four seconds
+			server := redistest.Start(t, kind)
+			ctx, rdb := t.Context(), server.Client(t)
+			q := newQueue(t, rdb)
+			for range processes {
+				consume(t, openQueue(t, server.Client(t), q.Name()), 50, func(context.Context, *Job) error { return nil })
+			}
+			awaitIdle(t, rdb, processes)
+			require.NoError(t, rdb.ConfigResetStat(ctx).Err())
+			<-time.After(4 * time.Second)
+			text, err := rdb.Info(ctx, "commandstats").Result()
+			require.NoError(t, err)
+			for _, command := range []string{"evalsha", "blpop"} {
+				calls := field(t, text, "cmdstat_"+command+`:calls=(\d+)`)
+				assert.NotZero(t, calls, command)
+				assert.LessOrEqual(t, calls, int64(processes*looks), command)
+			}
+		})
+	}
+}
+
 // commands returns how many commands the server has had, and how many clients are blocked.
 func commands(t *testing.T, rdb redis.UniversalClient) (total, blocked int64) {
 	t.Helper()
