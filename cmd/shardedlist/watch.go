@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/script"
 )
 
 func (a *app) watchCommand() *cobra.Command {
@@ -30,7 +32,8 @@ new, it finds by comparing them, so among equal ones in a row it may miscount. I
 ` + thousands(watchedMost) + ` came between two looks, it prints the last of them. If a list was empty, or all of
 its elements have changed, they count as pushed at the right end.
 
-A look takes three short reads, and more only if something was pushed.`,
+A look takes three short reads, and more only if something was pushed. If the server is away,
+it says so, and goes on when the server is back.`,
 		Example: `  shardedlist watch jobs
   shardedlist watch jobs --interval 0.1 --json | jq .`,
 		Args: takes(1, 1),
@@ -69,20 +72,43 @@ type elements interface {
 
 func (a *app) watch(ctx context.Context, list elements, interval time.Duration) error {
 	before, err := look(ctx, list)
+	if err != nil {
+		return err
+	}
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	for err == nil {
+	for away := false; ; {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		var pushed []string
-		if pushed, before, err = newSince(ctx, list, before); err == nil {
-			err = a.printEach(pushed)
+		pushed, now, err := newSince(ctx, list, before)
+		switch {
+		case err == nil:
+			away, before = false, now
+			if err := a.printEach(pushed); err != nil {
+				return err
+			}
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !passes(err):
+			return err
+		case !away:
+			away = true
+			fmt.Fprintln(a.stderr, "shardedlist: trying again:", oneLine(a.withoutAddresses(err.Error()), err))
 		}
 	}
-	return err
+}
+
+// passes reports whether an error may be gone at the next look: that of a connection, or of a server that fails over or is loading.
+func passes(err error) bool {
+	for _, known := range []error{shardedlist.ErrWrongType, shardedlist.ErrBroken, shardedlist.ErrLayout} {
+		if errors.Is(err, known) {
+			return false
+		}
+	}
+	return script.IsTransient(err) || !script.IsReply(err)
 }
 
 // printEach prints elements, each as a reply of its own.

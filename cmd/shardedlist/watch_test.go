@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -79,6 +81,78 @@ func TestWatchPrintsWhatIsPushed(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Who watches a list sees what is pushed after a failure of the server, and not again what was there before. What does not pass by itself
+// ends it.
+func TestWatchGoesOnWhenTheServerIsBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis)
+	rdb := server.Client(t)
+	list, err := shardedlist.New(rdb, "l")
+	require.NoError(t, err)
+	_, err = list.RPush(t.Context(), "there")
+	require.NoError(t, err)
+	require.NoError(t, rdb.Save(t.Context()).Err())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stdout, out := io.Pipe()
+	stderr, complaints := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- execute(ctx, []string{"watch", "l", "--interval", "0.01", "--redis", server.Addr()}, nil, out, complaints)
+		_ = out.Close()
+		_ = complaints.Close()
+	}()
+	lines, told := bufio.NewScanner(stdout), make(chan string, 100)
+	go func() {
+		for complaint := bufio.NewScanner(stderr); complaint.Scan(); {
+			told <- complaint.Text()
+		}
+	}()
+	first, pushed, shown := make(chan bool, 1), 0, -1
+	push := func() {
+		_, err := list.RPush(t.Context(), pushed)
+		require.NoError(t, err)
+		pushed++
+	}
+	next := func() {
+		n, err := strconv.Atoi(lines.Text())
+		require.NoError(t, err)
+		require.Greater(t, n, shown, "it has been printed before")
+		shown = n
+	}
+	go func() { first <- lines.Scan() }()
+	eventually(t, func() bool {
+		push()
+		return len(first) > 0
+	})
+	require.True(t, <-first)
+	next()
+	require.NoError(t, rdb.Save(t.Context()).Err())
+	server.Kill()
+	go func() { // what is printed meanwhile
+		for lines.Scan() && lines.Text() != "end" {
+			next()
+		}
+		first <- true
+	}()
+	const passes = "shardedlist: trying again: "
+	assert.Contains(t, <-told, passes)
+	server.Restart(t)
+	push()
+	_, err = list.RPush(t.Context(), "end")
+	require.NoError(t, err)
+	<-first
+	assert.Equal(t, pushed-1, shown)
+
+	require.NoError(t, rdb.Set(t.Context(), "{l}:meta", "text", 0).Err())
+	assert.Equal(t, exitFailure, <-ended)
+	last := <-told
+	for strings.HasPrefix(last, passes) {
+		last = <-told
+	}
+	assert.Contains(t, last, "another type")
 }
 
 func TestWatchUntilInterrupted(t *testing.T) {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,7 +46,7 @@ what it shows as metrics for Prometheus.`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config := web.Config{Hosts: hosts, AllowChanges: allowChanges, Password: os.Getenv(passwordVariable)}
-			if err := checkListen(listen, config.Password); err != nil {
+			if err := cmp.Or(checkListen(listen, config.Password), checkHosts(hosts)); err != nil {
 				return err
 			}
 			return a.serveWeb(cmd.Context(), listen, config)
@@ -68,6 +70,16 @@ func checkListen(listen, password string) error {
 	ip, err := netip.ParseAddr(host)
 	if isLoopback := err == nil && ip.IsLoopback() || host == "localhost"; !isLoopback && password == "" {
 		return usagef("to listen on other than the loopback interface, set a password in %s", passwordVariable)
+	}
+	return nil
+}
+
+// checkHosts checks that browsers can ask for the page under these names: with a port, say, none would ever match.
+func checkHosts(hosts []string) error {
+	for _, host := range hosts {
+		if host == "" || strings.ContainsAny(host, ":/*@ ") {
+			return usagef("invalid --host: want a name, without a scheme and a port")
+		}
 	}
 	return nil
 }

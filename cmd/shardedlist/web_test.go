@@ -60,6 +60,17 @@ func TestWebPrintsAnAddressToOpen(t *testing.T) {
 	}
 }
 
+// A host that no browser can ask for is a mistake, and not a page that refuses everybody.
+func TestWebRefusesHostsThatNeverMatch(t *testing.T) {
+	t.Parallel()
+	for _, host := range []string{"", "lists.example.com:7380", "https://lists.example.com", "*.example.com"} {
+		got := run(t, miniredis.RunT(t), nil, "web", "--listen", "127.0.0.1:0", "--host", host)
+		assert.Equal(t, exitUsage, got.code, host)
+		assert.Contains(t, got.err, "want a name")
+	}
+	assert.NoError(t, checkHosts([]string{"lists.example.com", "lists"}))
+}
+
 func TestWebWantsAPasswordToBeSeenFromElsewhere(t *testing.T) {
 	for _, listen := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:7380", "example.com:7380"} {
 		for password, message := range map[string]string{"": "set a password in SHARDEDLIST_WEB_PASSWORD", "short": "is too short"} {

@@ -1,7 +1,10 @@
 package survey_test
 
 import (
+	"bytes"
 	"errors"
+	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -58,6 +61,29 @@ func TestWriteMetrics(t *testing.T) {
 	for text := range strings.Lines(out.String()) {
 		assert.Regexp(t, line, strings.TrimSuffix(text, "\n"))
 	}
+}
+
+// Prometheus's own tool has nothing to say against what a scrape of the page returns.
+func TestPromtoolAcceptsTheMetrics(t *testing.T) {
+	t.Parallel()
+	promtool, err := exec.LookPath("promtool")
+	if err != nil && os.Getenv("SHARDEDLIST_REQUIRE_SERVERS") == "" {
+		t.Skip("promtool is not installed")
+	}
+	require.NoError(t, err)
+	var text bytes.Buffer
+	require.NoError(t, survey.WriteMetrics(&text, []survey.Row{
+		{Name: "jobs", Form: survey.Sharded, Length: 1, TTL: time.Second, Queue: &survey.Queue{Done: 1, Oldest: time.Unix(1, 0)}},
+		{Name: "odd \"name\"\n\\\xff", Form: survey.Adopted, Length: 1, Newcomers: 1, Armed: true},
+	}))
+	for _, m := range survey.Metrics {
+		require.Contains(t, text.String(), m.Name+"{")
+	}
+	check := exec.CommandContext(t.Context(), promtool, "check", "metrics")
+	check.Stdin = &text
+	output, err := check.CombinedOutput()
+	require.NoError(t, err, string(output))
+	assert.Empty(t, string(output))
 }
 
 // Names follow the conventions of Prometheus, and no two lists share a label.
