@@ -14,9 +14,9 @@ import (
 // it. If there is no plain list, and no shard is longer than the capacity, it does nothing.
 //
 // If the list is empty, it has the elements of the plain list after the first step, which is one RENAME: 10 million elements take
-// microseconds, and everything works on them from then on. Further steps move them to shards, at most 1,000 elements or those of one
-// shard each. Others can use the list meanwhile; its elements and their order do not change. A plain list that expires makes the list
-// expire.
+// microseconds, and everything works on them from then on. Further steps move them to shards, at most 1,000 elements or 256 KiB each,
+// or one element that is larger. Others can use the list meanwhile; its elements and their order do not change. A plain list that
+// expires makes the list expire.
 //
 // If the list has elements, those of the plain list join an end as [WithPlain] says. If nobody who watches the key has popped or
 // pushed yet, [WithPoppedAt] has to say which; without it, Adopt returns [ErrPoppedAt] and changes nothing.
@@ -37,11 +37,11 @@ func (l *ShardedList) Adopt(ctx context.Context, progress func(moved, total int6
 // Restore turns the list into a plain list at the key of its name, the way back from [ShardedList.Adopt]. There is no Redis command
 // for it.
 //
-// It moves the elements to one shard, in steps of at most 1,000 elements or those of one shard, and gives that shard the plain key by
-// one RENAME. Others can use the list meanwhile; its elements and their order do not change. An expiry of the list becomes that of
-// the key. From then on every operation on the list works on the plain key, also of processes that do not use [WithPlain] or the
-// hook, and when the list has been empty in between: start processes that do not use this library when Restore has returned. Adopt
-// ends that. Until then, Rename and Copy fail, and All reads the list as repeated calls of LRange do.
+// It moves the elements to one shard, in steps of at most 1,000 elements or 256 KiB, or one element that is larger, and gives that
+// shard the plain key by one RENAME. Others can use the list meanwhile; its elements and their order do not change. An expiry of the
+// list becomes that of the key. From then on every operation on the list works on the plain key, also of processes that do not use
+// [WithPlain] or the hook, and when the list has been empty in between: start processes that do not use this library when Restore has
+// returned. Adopt ends that. Until then, Rename and Copy fail, and All reads the list as repeated calls of LRange do.
 //
 // Elements of a plain list beside the list join it as in Adopt, and [WithPoppedAt] says at which end. Progress, if it is not nil, is
 // called after each step with the number of elements moved so far and the total known. If ctx ends before, or Restore fails, the list

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,33 @@ func TestModel(t *testing.T) {
 	})
 }
 
+// Steps that move fewer elements than a shard holds: three, of this size.
+func TestModelOfLargeElements(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			rdb, parts := redistest.Shared(t, kind).Client(t), 0
+			for seed := range uint64(4) {
+				random := rand.New(rand.NewPCG(seed, 1))
+				m := newModel(t, []redis.UniversalClient{rdb, rdb}, 4+int(seed)%3, seed%2 == 0)
+				m.pad = strings.Repeat("-", 80_000)
+				m.push(m.handles[0].RPush, rdb.RPush, m.fresh(40))
+				m.values = rdb.LRange(t.Context(), m.plain, 0, -1).Val()
+				for range 60 {
+					operation := []int{0, 2, 4, 5, 6, 7, 11, 11, 11, 12 + random.IntN(edits)}[random.IntN(10)]
+					m.step(m.handles[random.IntN(2)], byte(operation), random.IntN(12), random.Int64N(60)-30)
+					if rdb.HExists(t.Context(), m.handles[0].keys().Meta, "part").Val() {
+						parts++
+					}
+				}
+				rdb.Del(t.Context(), m.plain)
+			}
+			assert.Greater(t, parts, 20, "shards of which a step has moved only some elements")
+		})
+	}
+}
+
 func FuzzOperations(f *testing.F) {
 	rdb := redistest.Shared(f, redistest.Embedded).Client(f)
 	f.Add(uint8(0), []byte("push, pop, push, pop, and so on"))
@@ -61,10 +89,20 @@ type model struct {
 	watches bool // the handles watch the plain key
 	values  []string
 	pushed  int
+	pad     string // in front of each value
 }
 
 func runModel(t testing.TB, clients []redis.UniversalClient, capacity int, tape []byte) {
-	m := &model{t: t, rdb: clients[0], watches: len(tape) > 0 && tape[0] >= 128}
+	m := newModel(t, clients, capacity, len(tape) > 0 && tape[0] >= 128)
+	defer m.rdb.Del(context.Background(), m.plain)
+	defer func() { _, _ = m.handles[0].Del(context.Background()) }()
+	for ; len(tape) >= 4; tape = tape[4:] {
+		m.step(m.handles[int(tape[0])%len(m.handles)], tape[1], int(tape[2])%12, int64(int8(tape[3]))/8)
+	}
+}
+
+func newModel(t testing.TB, clients []redis.UniversalClient, capacity int, watches bool) *model {
+	m := &model{t: t, rdb: clients[0], watches: watches}
 	watch := WithoutPlain()
 	if m.watches {
 		watch = WithPlain()
@@ -75,11 +113,7 @@ func runModel(t testing.TB, clients []redis.UniversalClient, capacity int, tape 
 	for i, rdb := range clients[1:] {
 		m.handles = append(m.handles, openList(t, rdb, name, WithCapacity(capacity+i), WithPoppedAt("RIGHT"), watch))
 	}
-	defer m.rdb.Del(context.Background(), m.plain)
-	defer func() { _, _ = m.handles[0].Del(context.Background()) }()
-	for ; len(tape) >= 4; tape = tape[4:] {
-		m.step(m.handles[int(tape[0])%len(m.handles)], tape[1], int(tape[2])%12, int64(int8(tape[3]))/8)
-	}
+	return m
 }
 
 func (m *model) step(list *ShardedList, operation byte, count int, index int64) {
@@ -125,8 +159,13 @@ func (m *model) step(list *ShardedList, operation byte, count int, index int64) 
 			m.plainPush(list, m.fresh(3*(count-6)))
 			m.verify(list)
 			return
-		case count > 4:
+		case count > 5:
 			require.NoError(t, list.Adopt(ctx, nil))
+			return
+		case count > 4:
+			_, _, err := list.list.AdoptStep(ctx, true)
+			require.NoError(t, err)
+			m.verify(list)
 			return
 		case count > 2:
 			require.NoError(t, list.Restore(ctx, nil))
@@ -163,7 +202,7 @@ func (m *model) verify(list *ShardedList) {
 func (m *model) fresh(count int) []any {
 	values := make([]any, count)
 	for i := range values {
-		values[i] = fmt.Sprint("v", m.pushed)
+		values[i] = fmt.Sprint(m.pad, "v", m.pushed)
 		m.pushed++
 	}
 	return values

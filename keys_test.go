@@ -138,6 +138,12 @@ func TestTheHookRefusesAKeyThatARingPutsElsewhere(t *testing.T) {
 	ring.AddHook(NewHook(ring, Match("*")))
 	for _, name := range []string{"queue:{}", "queue:a}b"} {
 		assert.ErrorIs(t, ring.RPush(t.Context(), name, "x").Err(), ErrUnsupported, name)
+		list, err := New(ring, name)
+		require.NoError(t, err)
+		for _, err := range []error{list.Adopt(t.Context(), nil), list.Restore(t.Context(), nil)} {
+			require.ErrorIs(t, err, ErrUnsupported, name)
+			require.ErrorContains(t, err, "give the key a hash tag")
+		}
 	}
 	assert.NotErrorIs(t, ring.RPush(t.Context(), "queue:{a", "x").Err(), ErrUnsupported)
 }

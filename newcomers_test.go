@@ -627,3 +627,130 @@ func TestNewcomersWhileMemoryIsFull(t *testing.T) {
 		})
 	}
 }
+
+// What a list pays for watching its plain key: one EXISTS for each operation. Without plain, it pays nothing.
+func TestTheWatchCostsOneExists(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			ctx, server := t.Context(), redistest.Start(t, kind)
+			rdb := server.Client(t).(*redis.Client)
+			const times = 20
+			callsOf := func(options ...Option) map[string]int {
+				key, hooked := uniqueName(t), server.Client(t)
+				hooked.AddHook(NewHook(hooked, Match(key), options...))
+				require.NoError(t, hooked.RPush(ctx, key, "a", "b", "c").Err())
+				require.NoError(t, hooked.LPopCount(ctx, key, 2).Err()) // its consumers are at the left
+				require.NoError(t, rdb.ConfigResetStat(ctx).Err())
+				for range times {
+					require.NoError(t, hooked.RPush(ctx, key, "d", "e").Err())
+					require.NoError(t, hooked.LPop(ctx, key).Err())
+					require.NoError(t, hooked.RPush(ctx, key, "f").Err())
+					require.NoError(t, hooked.LPopCount(ctx, key, 2).Err())
+					require.NoError(t, hooked.LIndex(ctx, key, 0).Err())
+				}
+				calls := commandCalls(t, rdb)
+				delete(calls, "hello") // as a new connection sends
+				delete(calls, "client|setinfo")
+				return calls
+			}
+			without, watches := callsOf(WithoutPlain()), callsOf()
+			without["exists"] += 5 * times
+			delete(without, "eval") // the first of each script
+			delete(watches, "eval")
+			assert.Equal(t, without, watches)
+			assert.Equal(t, 5*times, watches["evalsha"])
+		})
+	}
+}
+
+// The same while the list is turned into shards and back into the plain list, again and again: to producers without the library, and
+// to everybody who watches the key, it is one queue at every moment.
+func TestExactOrderThroughAdoptAndRestore(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		const clients = 5
+		var connections []redis.UniversalClient
+		for range clients {
+			connections = append(connections, server.Client(t))
+		}
+		for seed := range uint64(30) {
+			h, name := recording{start: time.Now()}, uniqueName(t)
+			var begun []any // elements of the plain list that was there before
+			for i := range seed % 7 {
+				begun = append(begun, fmt.Sprint("before-", i))
+				h.record(t, clients, history.Call{Name: "rpush", Values: words(begun[i:])}, func() (history.Outcome, error) {
+					return history.Outcome{}, connections[0].RPush(t.Context(), name, begun[i]).Err()
+				})
+			}
+			stop, mover := make(chan struct{}), openList(t, server.Client(t), name, WithCapacity(2), WithPoppedAt("LEFT"))
+			var moves sync.WaitGroup
+			moves.Go(func() { moveToAndFro(t, mover, stop) })
+			var group sync.WaitGroup
+			for client, rdb := range connections {
+				list := openList(t, rdb, name, WithCapacity(1+int(seed)%3), WithPlain())
+				group.Go(func() {
+					random := rand.New(rand.NewPCG(seed, uint64(client)))
+					for i := range callsOfClient {
+						call := history.Call{Name: "rpush", Values: []string{fmt.Sprintf("%d-%d", client, i)}}
+						do := func() (history.Outcome, error) { return perform(list, call, random) }
+						if client < 2 {
+							do = func() (history.Outcome, error) {
+								return history.Outcome{}, rdb.RPush(t.Context(), name, call.Values[0]).Err()
+							}
+						} else if random.IntN(2) == 0 {
+							call = history.Call{Name: "lpop", Count: 1}
+							do = func() (history.Outcome, error) { return popOne(t.Context(), list) }
+						}
+						h.record(t, client, call, do)
+					}
+				})
+			}
+			group.Wait()
+			close(stop)
+			moves.Wait()
+			require.Equal(t, porcupine.Ok, porcupine.CheckOperationsTimeout(history.Model, h.operations, time.Minute), "seed %d: %s", seed, describe(h.operations))
+		}
+	})
+}
+
+// recording collects what clients did.
+type recording struct {
+	start      time.Time
+	mutex      sync.Mutex
+	operations []porcupine.Operation
+}
+
+func (r *recording) record(t *testing.T, client int, call history.Call, do func() (history.Outcome, error)) {
+	o := porcupine.Operation{ClientId: client, Input: call, Call: int64(time.Since(r.start))}
+	outcome, err := do()
+	assert.NoError(t, err)
+	o.Return, o.Output = int64(time.Since(r.start)), outcome
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.operations = append(r.operations, o)
+}
+
+// popOne pops as LPop does. An empty list is no error.
+func popOne(ctx context.Context, list *ShardedList) (history.Outcome, error) {
+	value, err := list.LPop(ctx)
+	if err == redis.Nil {
+		return history.Outcome{Fate: ledger.Done}, nil
+	}
+	return history.Outcome{Fate: ledger.Done, Values: []string{value}}, err
+}
+
+// moveToAndFro adopts and restores a list until it is to stop.
+func moveToAndFro(t *testing.T, list *ShardedList, stop <-chan struct{}) {
+	for {
+		for _, move := range []func(context.Context, func(moved, total int64)) error{list.Adopt, list.Restore} {
+			assert.NoError(t, move(t.Context(), nil))
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}
+}

@@ -1,7 +1,12 @@
 package shardedlist
 
 import (
+	"bufio"
+	"context"
 	"fmt"
+	"net"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -485,5 +490,143 @@ func TestRestoreWhileMemoryIsFull(t *testing.T) {
 			require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "0").Err())
 			assert.Equal(t, words(numbered(500))[1:], rdb.LRange(ctx, list.Name(), 0, -1).Val())
 		})
+	}
+}
+
+// A step takes some elements of a shard that is larger than it may move. What is pushed at that end meanwhile, with the library or
+// without, stays on the shard that took them.
+func TestPushesBesideAShardThatIsPartlyRestored(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		for _, end := range []string{"l", "r"} {
+			for _, watches := range []bool{true, false} {
+				list := newList(t, rdb, WithCapacity(2000), WithPlain())
+				hooked := server.Client(t)
+				hooked.AddHook(NewHook(hooked, Match(list.Name()), WithCapacity(2000)))
+				other := map[string]string{"l": "r", "r": "l"}[end]
+				require.NoError(t, hooked.Do(ctx, append([]any{end + "push", list.Name()}, numbers(0, 7500)...)...).Err())
+				require.NoError(t, hooked.Do(ctx, other+"pop", list.Name(), 1999).Err())
+				moved, _, err := list.list.RestoreStep(ctx, true)
+				require.NoError(t, err)
+				require.EqualValues(t, 1000, moved)
+				require.True(t, rdb.HExists(ctx, list.keys().Meta, "part").Val())
+				require.NoError(t, hooked.Do(ctx, end+"pop", list.Name(), 2499).Err())
+				pusher := rdb
+				if watches {
+					pusher = hooked
+				}
+				require.NoError(t, pusher.Do(ctx, append([]any{end + "push", list.Name()}, numbers(0, 2500)...)...).Err())
+				want := content(t, list)
+				require.Len(t, want, 7500-1999-2499+2500)
+				require.NoError(t, list.Restore(ctx, func(int64, int64) { require.NoError(t, list.Check(ctx)) }))
+				assert.Equal(t, want, rdb.LRange(ctx, list.Name(), 0, -1).Val())
+			}
+		}
+	})
+}
+
+// No step moves more than 1,000 elements or 256 KiB, however much a shard holds, nor does what others do between the steps. The server
+// itself tells, by MONITOR. Adopt of what is half restored keeps to it, too.
+func TestStepsOverLargeShardsAreBounded(t *testing.T) {
+	t.Parallel()
+	sizes := map[string]struct {
+		capacity, number int
+		size             func(i int) int
+	}{
+		"many in a shard": {20_000, 50_000, func(int) int { return 5 }},
+		"large elements":  {512, 2000, func(int) int { return 10_000 }},
+		"of all sizes":    {512, 3000, func(i int) int { return []int{5, 5, 300, 3000, 30_000, 5, 5}[i/40%7] }},
+	}
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		for name, c := range sizes {
+			t.Run(string(kind)+", "+name, func(t *testing.T) {
+				t.Parallel()
+				ctx, server := t.Context(), redistest.Start(t, kind)
+				rdb := server.Client(t)
+				list := newList(t, rdb, WithCapacity(c.capacity), WithPlain(), WithPoppedAt("LEFT"))
+				want := make([]string, c.number)
+				for i := range want {
+					want[i] = fmt.Sprintf("%0*d", c.size(i), i)
+				}
+				for values := range slices.Chunk(want, 500) {
+					_, err := list.RPush(ctx, values)
+					require.NoError(t, err)
+				}
+				hooked := server.Client(t)
+				hooked.AddHook(NewHook(hooked, Match(list.Name())))
+				steps := 0
+				beside := func(int64, int64) {
+					steps++
+					element := fmt.Sprint("new", steps)
+					assert.Equal(t, want[0], hooked.LPop(ctx, list.Name()).Val())
+					assert.EqualValues(t, len(want), hooked.RPush(ctx, list.Name(), element).Val())
+					want = append(want[1:], element)
+					middle := int64(len(want) / 2)
+					assert.Equal(t, want[middle], hooked.LIndex(ctx, list.Name(), middle).Val())
+				}
+				stop := watchMoves(t, rdb.(*redis.Client))
+				for range 3 {
+					moved, left, err := list.list.RestoreStep(ctx, true)
+					require.NoError(t, err)
+					require.Positive(t, moved)
+					require.Positive(t, left)
+				}
+				require.NoError(t, list.Adopt(ctx, beside))
+				require.NoError(t, list.Check(ctx))
+				interrupted, cancel := context.WithCancel(ctx)
+				require.ErrorIs(t, list.Restore(interrupted, func(int64, int64) { cancel() }), context.Canceled)
+				require.NoError(t, list.Restore(ctx, beside))
+				scripts, elements, bytes := stop()
+				assert.Greater(t, scripts, steps)
+				assert.LessOrEqual(t, elements, 1001, "elements moved by a script, and one pushed")
+				assert.LessOrEqual(t, bytes, 1<<18+10)
+				assert.Equal(t, want, rdb.LRange(ctx, list.Name(), 0, -1).Val())
+			})
+		}
+	}
+}
+
+// watchMoves counts the elements that scripts push from then on. The returned function ends that, and returns how many scripts ran, and
+// how many elements and bytes one of them has pushed at the most.
+func watchMoves(t *testing.T, rdb *redis.Client) func() (scripts, elements, bytes int) {
+	t.Helper()
+	conn, err := net.Dial("tcp", rdb.Options().Addr)
+	require.NoError(t, err)
+	_, err = conn.Write([]byte("MONITOR\r\n"))
+	require.NoError(t, err)
+	lines := bufio.NewReader(conn)
+	ready, err := lines.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "+OK\r\n", ready)
+	var scripts, elements, bytes int
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n, size := 0, 0
+		for {
+			line, err := lines.ReadString('\n')
+			if !assert.NoError(t, err) {
+				return
+			}
+			words := strings.Split(line, `" "`)
+			_, command, _ := strings.Cut(words[0], `] "`)
+			switch strings.ToLower(command) {
+			case "evalsha":
+				scripts, n, size = scripts+1, 0, 0
+			case "lpush", "rpush":
+				n += len(words) - 2
+				size += len(strings.Join(words[2:], "")) - len("\"\r\n")
+			case "echo":
+				return
+			}
+			elements, bytes = max(elements, n), max(bytes, size)
+		}
+	}()
+	return func() (int, int, int) {
+		require.NoError(t, rdb.Echo(t.Context(), "end").Err())
+		<-done
+		require.NoError(t, conn.Close())
+		return scripts, elements, bytes
 	}
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -301,5 +303,46 @@ func TestTheProgramDoesNotIntroduceItself(t *testing.T) {
 			assert.True(t, rdb.Options().DisableIdentity, address)
 		}
 		require.NoError(t, rdb.Close())
+	}
+}
+
+// On a cluster, the lists of a pattern are on all masters, and each shares a slot with its key, whatever its name.
+func TestAdoptAndRestoreOnACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.Shared(t, redistest.Cluster)
+	ctx, rdb := t.Context(), cluster.Client(t)
+	var names []string
+	for _, name := range []string{"plain", "other", "third", "{a}", "a{b}c", "a{}b", "{a", "a}b", "with space", "glob*?[x]", `back\slash`, "naïve", "\xff\x00"} {
+		names = append(names, t.Name()+name)
+		require.NoError(t, rdb.RPush(ctx, t.Name()+name, "x", "y", "z").Err())
+	}
+	slices.Sort(names)
+	run := func(args ...string) []string {
+		got := <-start(ctx, nil, append(args, "--json", "--redis", cluster.URL())...)
+		assert.Equal(t, exitOK, got.code, "%s", got.err)
+		return strings.Split(strings.TrimSuffix(got.out, "\n"), "\n")
+	}
+	var want []string
+	for _, name := range names {
+		want = append(want, fmt.Sprintf(`{"name":%s,"length":3}`, jsonString(name)))
+	}
+	all := t.Name() + "*"
+	assert.Equal(t, want, run("adopt", "--dry-run", all))
+	assert.Equal(t, want, run("adopt", "--capacity", "2", all))
+	for _, name := range names {
+		assert.Zero(t, rdb.Exists(ctx, name).Val(), "%q", name)
+		assert.Equal(t, []string{`["ok"]`}, run("check", name), "%q", name)
+	}
+	assert.Equal(t, want, run("restore", "--dry-run", all))
+	assert.Equal(t, want, run("restore", all))
+	for _, name := range names {
+		assert.Equal(t, []string{"x", "y", "z"}, rdb.LRange(ctx, name, 0, -1).Val(), "%q", name)
+	}
+	literally := t.Name() + `glob\*\?\[x]`
+	one := slices.IndexFunc(want, func(line string) bool { return strings.Contains(line, "glob") })
+	assert.Equal(t, want[one:one+1], run("adopt", literally))
+	assert.Equal(t, slices.Delete(slices.Clone(want), one, one+1), run("adopt", all))
+	for _, name := range names {
+		assert.Zero(t, rdb.Exists(ctx, name).Val(), "%q", name)
 	}
 }

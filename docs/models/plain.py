@@ -17,7 +17,7 @@ import random
 import sys
 from types import SimpleNamespace
 
-STEP = 4  # 1,000 in earnest; the capacity is 2 or 3
+STEP = 4  # 1,000 in earnest; the capacity is 2 or 3, or 6, which is more than a step moves
 RULES = {
     "take_over": "an operation that writes renames the plain list to be the only shard of an empty list",
     "in_place": "one that only reads looks at it in place", "take_in": "every operation takes newcomers in, if the list has elements",
@@ -38,7 +38,9 @@ RULES = {
     "plain_list": "who does not watch is refused if the list is empty and the plain key is not",
     "push_onto": "a push goes onto a long shard that is not alone", "carve_inner": "the inner end of a long shard is carved",
     "carve_not": "while a list is restored, pushes do not carve", "open_first": "Restore takes in before it renames",
-    "whole_inner": "Restore moves a shard whole, unless it is the opposite end",
+    "part": "if a step moves only some of an inner shard, that shard is the part, and may be short until it is an end or full",
+    "part_first": "no other is made before", "part_onto": "a push beside the part goes onto the end shard, which so stays beside it",
+    "part_in": "so do newcomers", "part_fills": "Adopt fills the part", "rename_part": "RENAME carries the part along",
     "at_once": "it renames the last shard and writes the mark in one script", "expires": "the list's expiry becomes the key's TTL",
     "mark_stays": "the mark outlives the last element", "mark_all": "blind ones heed it too",
     "mode_once": "the step that changes the mode is numbered too, and done once",
@@ -77,7 +79,8 @@ def move(src, end, dst, n):
 
 class World:
     def __init__(self, clients, pop_end, queue, initial, shards, ttl=None, without=None, cap=2):
-        self.lists = {name: SimpleNamespace(s=[], p=[], pttl=None, bell=0, join=None, armed=False, expires=None, mode="normal")
+        self.lists = {name: SimpleNamespace(s=[], p=[], pttl=None, bell=0, join=None, armed=False, expires=None, mode="normal",
+                                            part=None)
                       for name in ("jobs", "other")}
         l, self.queue, self.pop_end, self.without, self.cap, self.moved = self.lists["jobs"], queue, pop_end, without, cap, 0
         l.p, l.pttl = [("i", n) for n in range(initial)], ttl if initial else None
@@ -92,6 +95,7 @@ class World:
     def settle(self, l):
         """What stands behind every script: meta follows what is there."""
         l.s = [q for q in l.s if q]
+        l.part = l.part if any(q is l.part and len(q) < self.cap for q in l.s[1:-1]) else None
         forgets = not l.s and l.mode == "normal" and not (l.armed and self.has("armed_keeps")) and self.has("forget")
         l.join, l.expires = None if forgets else l.join, l.expires if l.s else None
         l.mode = "normal" if not l.s and not l.p and l.mode == "plain" and not self.has("mark_stays") else l.mode
@@ -116,8 +120,10 @@ class World:
         elif l.p and l.s and watch and self.has("take_in") and (not reads or self.has("reads_take_in")):
             says = 1 if self.says is None or not self.has("says") else self.says
             j = l.join[0] if l.join and (self.has("by_join") or self.says is None) else says
-            moves = len(l.s[-j]) > self.cap and len(l.s) > 1 and self.has("onto_long")
-            room = (STEP if self.has("step") else 99) if moves else self.cap - len(l.s[-j]) if self.has("fill") else 0
+            long = len(l.s[-j]) > self.cap and self.has("onto_long") or self.beside(l, j) and self.has("part_in")
+            fill, most = self.cap - len(l.s[-j]) if self.has("fill") else 0, STEP if self.has("step") else 99
+            moves = long and len(l.s) > 1 or min(fill, len(l.p)) > most
+            room = most if moves else fill
             expires = l.pttl is not None and self.has("expiry_in") and (not moves or len(l.p) <= room or self.has("expiry_first"))
             l.expires = l.pttl if expires else l.expires
             self.moved += move(l.p, 1 - j, l.s[-j], room)
@@ -135,14 +141,25 @@ class World:
                                      or word[1] == "push" and not self.has("push_until")):
             l.join = word
 
+    def beside(self, l, e):
+        """Whether the neighbour of an end shard is the part."""
+        return l.part is not None and len(l.s) > 2 and l.s[-2 * e or 1] is l.part
+
     def carve(self, l, e):
-        """Makes the inner elements of a long end shard a full one of their own."""
-        full = []
-        self.moved += move(l.s[-e], 1 - e if self.has("carve_inner") else e, full, self.cap)
-        l.s.insert(len(l.s) - 1 if e else 1, full)
+        """Makes the inner elements of a long end shard a full one of their own, or fills the part with them."""
+        beside = self.beside(l, e)
+        if l.part is not None and not beside and self.has("part_first"):
+            return
+        if not beside:
+            l.part = []
+            l.s.insert(len(l.s) - 1 if e else 1, l.part)
+        most = min(self.cap - len(l.part), STEP - self.moved)
+        self.moved += move(l.s[-e], 1 - e if self.has("carve_inner") else e, l.part, most)
+        l.part = l.part if self.has("part") else None
+        self.settle(l)
 
     def push(self, l, e, xs, cap):
-        onto_long = len(l.s) > 1 and len(l.s[-e]) > cap and self.has("push_onto")
+        onto_long = len(l.s) > 1 and len(l.s[-e]) > cap and self.has("push_onto") or self.beside(l, e) and self.has("part_onto")
         while xs:
             if not l.s or len(l.s[-e]) >= cap and not onto_long:
                 put(l.s, e, [[]])
@@ -150,7 +167,7 @@ class World:
             put(l.s[-e], e, xs[:room])
             xs = xs[room:]
         l.armed, l.bell = False, 1 if l.armed else l.bell
-        if onto_long and (l.mode == "normal" or not self.has("carve_not")):
+        if onto_long and self.moved < STEP and (l.mode == "normal" or not self.has("carve_not")):
             self.carve(l, e)
 
     def shift(self, l, what, begins):
@@ -162,8 +179,10 @@ class World:
         if (what == "adopt" or self.has("open_first") or not l.s) and self.open(l, True, what):
             return False                                            # recorded, since it may have changed the mode
         while what == "adopt":
-            ends = [e for e in (0, 1) if l.s and len(l.s[-e]) > self.cap]
-            if not ends or self.moved and self.moved + self.cap > STEP:
+            beside = [e for e in (0, 1) if self.beside(l, e)]
+            ends = [e for e in (0, 1) if l.s and len(l.s[-e]) > self.cap and (not beside or not self.has("part_first"))]
+            ends = beside + ends if self.has("part_fills") else ends
+            if not ends or self.moved >= STEP:
                 return not ends
             self.carve(l, ends[0])
         self.gather(l)
@@ -174,16 +193,19 @@ class World:
 
     def gather(self, l):
         """Makes the list fewer shards."""
-        while len(l.s) > 1 and (not self.moved or self.moved + self.cap <= STEP):
+        while len(l.s) > 1 and self.moved < STEP:
             e = int(len(l.s[-1]) > len(l.s[0]))                     # the longer end shard takes from its neighbour
-            most = STEP - self.moved if len(l.s) == 2 else self.cap if self.has("whole_inner") else self.cap - 1
-            self.moved += move(l.s[-2 * e or 1], e, l.s[-e], most)
-            l.s = [q for q in l.s if q]
+            e = int(self.beside(l, 1)) if l.part is not None and self.has("part_first") else e
+            inner = l.s[-2 * e or 1]
+            self.moved += move(inner, e, l.s[-e], STEP - self.moved)
+            l.part = inner if self.has("part") else None
+            self.settle(l)
 
     def rename(self, l, to):
         """The mark stays with the names: what comes from a marked one is a long shard, what goes to one is the plain key."""
         to.bell, to.join = int(to.bell or to.armed and self.has("rename_rings")), l.join if self.has("rename_join") else None
         to.s, to.p, to.expires, to.armed, l.s = l.s, [] if self.has("rename_target") else to.p, l.expires, False, []
+        to.part = l.part if self.has("rename_part") else None
         if to.mode == "plain" and self.has("rename_marked"):
             self.moved += sum(map(len, to.s)) if len(to.s) > 1 else 0
             to.s, to.p, to.expires, to.pttl = [], sum(to.s, []), None, to.expires
@@ -252,7 +274,7 @@ class World:
         left, reads, plain = max(0, len(new) - STEP) if again else 0, kind == "read" and not core, l.mode == "plain"
         never(not plain and (len(l.p) > left if watch and not reads else l.p != new) or result == "TRYAGAIN" and not l.p and not gathers,
               kind, "replied", result, "and left", len(l.p), "newcomers of", len(new))
-        never(self.moved > max(STEP, self.cap) + self.cap * push or len(l.s) > shards and not grows, kind, "moved", self.moved, "elements")
+        never(self.moved > STEP + self.cap * push or len(l.s) > shards and not grows, kind, "moved", self.moved, "elements")
         never(result is True and (max(map(len, l.s), default=0) > self.cap if kind == "adopt" else not plain), kind, "was done too early")
         if watch and (l.p and not told if again else kind in BY and (not told or (told[1], BY[kind]) == ("push", "pop"))):
             self.told[name] = (j, "push") if again else (self.says, BY[kind])
@@ -275,7 +297,9 @@ class World:
         """What holds behind every script."""
         for name, l in self.lists.items():
             l.pttl, core = l.pttl if l.p else None, self.core(l)
-            never(any(len(q) != self.cap for q in l.s[1:-1]) or not all(l.s) or l.mode == "plain" and l.s, "the shards are", l.s)
+            short = any(len(q) != self.cap and q is not l.part for q in l.s[1:-1])
+            apart = l.part is not None and not self.beside(l, 0) and not self.beside(l, 1)
+            never(short or apart or not all(l.s) or l.mode == "plain" and l.s, "the shards are", l.s)
             self.end[name] = self.end[name] if core or l.mode == "plain" and l.p else None
             self.told[name] = self.told[name] if core or l.mode != "normal" or l.armed else None
         j = (self.told["jobs"] or (1 - self.pop_end,))[0]
@@ -294,7 +318,8 @@ class World:
                 self.gone, l.p = self.gone | set(l.p), []
             if self.end[name] is not None and self.now > self.end[name]:
                 self.gone |= {*sum(l.s, []), *(l.p if l.mode == "plain" else [])}
-            l.s = [[x for x in q if not any(self.now > ttl and x in xs for ttl, xs in self.doomed)] for q in l.s]
+            for q in l.s:
+                q[:] = [x for x in q if not any(self.now > ttl and x in xs for ttl, xs in self.doomed)]
             self.settle(l)
         self.check()
 
@@ -359,7 +384,8 @@ class World:
 def walk(seed, without=None):
     r, count = random.Random(seed), 0
     queue, pop_end, ttl, faults = r.random() < .7, r.choice((0, 1)), r.choice((None, None, 3, 8)), r.choice((0, 0, .1, .3))
-    clients, cap, shards = r.choice(("on", "oonn", "onnn", "onb", "onbbb", "nn")), r.choice((2, 3)), r.choice(((), (), (2,), (7,), (5, 6)))
+    clients, cap = r.choice(("on", "oonn", "onnn", "onb", "onbbb", "nn")), r.choice((2, 3, 6))
+    shards = r.choice(((), (), (2,), (7,), (5, 6)))
     w = World(clients, pop_end, queue, r.choice((0, 1, 3, 6, 12)), shards, ttl, without, cap)
     rare = r.sample(["putback", "del", "rename", "rename", "adopt", "restore", "edit"], r.choice((0, 1, 2, 4)))
     kinds = {"o": ["push", "push", "pop"] + ["expire"] * (ttl is not None), "b": r.choice((["push", "pop", "bpop", "read"], ["bpop"])),

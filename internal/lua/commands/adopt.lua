@@ -1,6 +1,6 @@
 -- Makes the plain list at the list's plain key a part of the list, and turns long shards into full ones, in bounded steps.
 --
--- requires: shared/session shared/sweep shared/take_in shared/identity
+-- requires: shared/session shared/length shared/sweep shared/take_in shared/identity
 --
 -- KEYS  1 meta; there is a plain key, see beside.lua
 -- ARGV  1 to 3 see shared/operation.lua, 4 the capacity if this creates the list, 5 the end that newcomers join, as in
@@ -8,7 +8,7 @@
 --       first step
 -- Reply how many elements it has moved, and how many are left to move, as words: of the plain list, and of long shards beyond
 --       their capacity. It is done once nothing is left. An error changes nothing
--- Cost  O(1): MOVE_STEP elements, or those of one shard.
+-- Cost  O(1): MOVE_STEP elements or MOVE_BYTES.
 --
 -- Nothing else changes: at every moment the list is what it was, with the elements of the plain list at their end. A first step
 -- ends what commands/restore.lua has begun, or done. Later ones refuse to.
@@ -33,9 +33,9 @@ if not splits_only and (list.restores or list.restored) and ARGV[6] ~= 'begin' t
   return redis.error_reply('REVERSED Restore was called meanwhile')
 end
 
--- read_ends returns what keeps the end shards of the list from being read, if anything does.
+-- read_ends returns what keeps the end shards of the list, and the part, from being read, if anything does.
 local function read_ends()
-  for _, id in ipairs(is_empty(list) and {} or { list.first, list.last }) do
+  for _, id in ipairs(is_empty(list) and {} or { list.first, list.last, list.part }) do
     local size, reason = shard_length(list, id)
     if not size then
       return reason
@@ -70,21 +70,16 @@ local function decide()
   end
 end
 
--- split carves, within a step of which some elements have been moved. It returns how many have been then, and whether it has to
--- wait for the slot.
-local function split(moved)
+-- split carves as much as the script may yet move. It tells whether it has to wait for the slot.
+local function split()
   local waits = false
   for _, at_left in ipairs({ true, false }) do
     repeat
-      local size = string.len(redis.call('LINDEX', list.shards .. (at_left and list.first or list.last), 0))
-      local step, moves = 0, false
-      if may_move(list, moved, size) then
-        step, moves = carve(list, at_left)
-      end
-      moved, waits = moved + step, waits or moves
-    until step == 0
+      local number, moves = carve(list, at_left)
+      waits = waits or moves
+    until number == 0
   end
-  return moved, waits
+  return waits
 end
 
 problem = read_ends()
@@ -92,7 +87,7 @@ if problem then
   return problem
 end
 local says = tonumber(ARGV[5])
-local waiting, moved, was_empty = 0, 0, is_empty(list)
+local waiting, was_empty = 0, is_empty(list)
 if not splits_only then
   waiting, problem = newcomers_at(list.restored and no_list() or list, NEWCOMERS, says)
   if not waiting then
@@ -103,7 +98,7 @@ if not splits_only then
     was_empty = is_empty(list)
   end
   if waiting == 0 or not was_empty then
-    moved = take_newcomers(list, NEWCOMERS, waiting, says)
+    take_newcomers(list, NEWCOMERS, waiting, says)
   else
     problem = take_over(list, NEWCOMERS, cap)
     if problem then
@@ -114,22 +109,18 @@ end
 if not was_empty then
   redis.call('HDEL', META, 'armed') -- changes nothing, and OOM allows it
   decide()
-  local waits
-  moved, waits = split(moved)
-  if waits and moved == 0 then
+  if split() and MOVED == 0 then
     return redis.error_reply('TRYAGAIN the list is moving to another node')
   end
 end
 
 local rest = waiting > 0 and redis.call('LLEN', NEWCOMERS) or 0
 if not is_empty(list) then
-  rest = rest + math.max(0, redis.call('LLEN', list.shards .. list.first) - list.cap)
-  if list.first < list.last then
-    rest = rest + math.max(0, redis.call('LLEN', list.shards .. list.last) - list.cap)
-  end
+  local head, tail = measure(list)
+  rest = rest + unsplit(list, head, tail)
 end
 sweep(list)
-local result = moved .. ' ' .. rest
+local result = MOVED .. ' ' .. rest
 touch()
 save_result(result)
 return result

@@ -74,7 +74,7 @@ for id = from, to do
     breach('shard ', id, ' is not a list')
   elseif size == 0 then
     breach('shard ', id, ' is missing')
-  elseif size ~= list.cap and not at_end then
+  elseif size ~= list.cap and not at_end and (id ~= list.part or size > list.cap) then
     breach('shard ', id, ' holds ', size, ' elements, the capacity is ', list.cap)
   end
   local left = redis.call('PTTL', list.shards .. id)

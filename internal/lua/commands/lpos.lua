@@ -41,7 +41,7 @@ if step < 0 then
   id, before = list.last, length - tail
 end
 while unread > 0 and #found < wanted do
-  local size = id == list.first and head or id == list.last and tail or list.cap
+  local size = length_of(list, id, head, tail)
   local most = math.min(skip + wanted - #found, size)
   local offsets = redis.call('LPOS', list.shards .. id, ARGV[1], 'RANK', step, 'COUNT', most, 'MAXLEN', math.min(unread, size))
   if #offsets == 0 and redis.call('LLEN', list.shards .. id) == 0 then
@@ -56,7 +56,7 @@ while unread > 0 and #found < wanted do
   end
   unread = unread - size
   id = id + step
-  before = before + (step > 0 and size or id == list.first and -head or -list.cap)
+  before = before + (step > 0 and size or -length_of(list, id, head, tail))
 end
 if options.COUNT then
   return found

@@ -20,8 +20,7 @@ local start, stop = clamp(tonumber(ARGV[1]), tonumber(ARGV[2]), length)
 local found = {}
 local id, offset = locate(list, head, length, start)
 while start <= stop do
-  local size = id == list.first and head or id == list.last and tail or list.cap
-  local take = math.min(stop - start + 1, size - offset)
+  local take = math.min(stop - start + 1, length_of(list, id, head, tail) - offset)
   local elements = redis.call('LRANGE', list.shards .. id, offset, offset + take - 1)
   if #elements < take then
     return missing(list, id)

@@ -7,7 +7,7 @@
 --       know it, 5 'begin' in the first step
 -- Reply how many elements it has moved, and how many are left to move, as words. It is done once nothing is left. An error
 --       changes nothing
--- Cost  O(1): MOVE_STEP elements, or those of one shard.
+-- Cost  O(1): MOVE_STEP elements or MOVE_BYTES.
 --
 -- The shards are merged until there is one. That becomes the plain key, by one RENAME. From then on the pointers say that the
 -- plain key is the list, and all operations work on it, whether they watch it or not: processes that use the library and
@@ -29,27 +29,27 @@ end
 if not (list.restores or list.restored) and ARGV[5] ~= 'begin' then
   return redis.error_reply('REVERSED Adopt was called meanwhile')
 end
-local function save_and_reply(moved, left)
-  local result = moved .. ' ' .. left
+local function save_and_reply(left)
+  local result = MOVED .. ' ' .. left
   sweep(list)
   touch()
   save_result(result)
   return result
 end
 if list.restored then
-  return save_and_reply(0, 0)
+  return save_and_reply(0)
 end
 
 local head, tail = measure(list)
 if not head then
   return tail
 end
-local says, moved = tonumber(ARGV[4]), 0
+local says = tonumber(ARGV[4])
 local waiting, reason = newcomers_at(list, KEY, says)
 if waiting and waiting > 0 and is_empty(list) then
   problem = take_over(list, KEY)
 elseif waiting then
-  moved = take_newcomers(list, KEY, waiting, says)
+  take_newcomers(list, KEY, waiting, says)
 end
 problem = problem or reason
 if problem then
@@ -79,7 +79,7 @@ local function finish()
   redis.call('PERSIST', META)
 end
 
-moved, problem = gather(list, moved)
+problem = gather(list)
 if problem then
   return problem
 end
@@ -92,4 +92,4 @@ end
 if left == 0 then
   finish()
 end
-return save_and_reply(moved, left)
+return save_and_reply(left)

@@ -7,7 +7,7 @@
 --       are enough. For a list that is a plain key, or is becoming one, there are 'i' and an index, and the length
 --       that it had, in place of ids
 -- Reply the id to continue at ('' at the end), the id of the last shard to read, and arrays of elements, one for each shard;
---       or nil if a long shard must be split first: its elements change their places when it gets shorter
+--       or nil if a long shard must be split first, or the part filled: its elements change their places when it gets shorter
 -- Cost  O(elements returned), and at least one shard.
 --
 -- Elements stay in their shard, unless LINSERT or LREM moves them. So an element that is in the list from the first call to the
@@ -48,7 +48,7 @@ local id = math.max(tonumber(ARGV[1]) or list.first, list.first)
 local final = math.min(tonumber(ARGV[2]) or list.last, list.last)
 local wanted = tonumber(ARGV[3])
 local found = {}
-if ARGV[1] == '' and id <= final and redis.call('LLEN', list.shards .. final) > list.cap then
+if ARGV[1] == '' and id <= final and (list.part or redis.call('LLEN', list.shards .. final) > list.cap) then
   return false
 end
 while id <= final and wanted > 0 do

@@ -23,7 +23,6 @@ local renames = ARGV[5] == 'RENAME'
 local how = not renames and 'growing' or nil
 local replaces = ARGV[6] == 'replace'
 local plain = KEYS.plain or {}
-local moved = 0 -- elements of the plain lists
 local GATHER_MS = 1000 -- longer than a caller takes for its next step
 
 -- take_plain makes the plain list at a plain key a part of the list. It returns the error if it cannot.
@@ -41,7 +40,7 @@ local function take_plain(list, key)
   if not problem and is_empty(list) then
     problem = take_over(list, key)
   elseif not problem then
-    problem, moved = take_in(list, key, size, list.join > 0 and list.join or pushed_at(false))
+    problem = take_in(list, key, size, list.join > 0 and list.join or pushed_at(false))
     if not problem and redis.call('LLEN', key) > 0 then
       problem = redis.error_reply('TRYAGAIN the plain key is moving to another node')
     end
@@ -186,6 +185,7 @@ local function copy()
   to.last = from.last + shift
   redis.call('HDEL', META, 'expires', 'ttl', 'walk')
   to.cap, to.armed, to.join, to.more = from.cap, false, from.join, expiry[1] or expiry[2] or expiry[3]
+  to.part = from.part and from.part + shift
   save_list(to)
   for i, field in ipairs({ 'expires', 'ttl', 'walk' }) do
     if expiry[i] then
@@ -244,7 +244,7 @@ local function to_plain()
     use(1)
     redis.call('HDEL', META, from.restores and 'armed' or 'restores') -- OOM allows it
     from.gathers = from.first < from.last
-    local _, reason = gather(from, moved, AT_ONCE)
+    local reason = gather(from)
     if reason then
       return reason
     elseif from.first < from.last then

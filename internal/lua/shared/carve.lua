@@ -4,46 +4,102 @@
 -- capacity. Shards between the ends may not, since indices are computed. So a long shard stays at its end: what is pushed
 -- there goes onto it, unless it is the only shard. It becomes shorter by pops, by commands/adopt.lua, and by pushes onto it.
 --
+-- A script moves MOVE_STEP elements or MOVE_BYTES at the most. A shard may hold more. So the neighbour of one end shard may be
+-- the part: partly carved, or partly gathered (shared/gather.lua). shared/list.lua says how that is known.
+--
 -- requires: shared/list shared/shards shared/values
 
--- may_move tells whether a script that has moved some elements may also move those of a full shard. size is that of one.
-local function may_move(list, moved, size)
-  local all = moved + list.cap
-  return moved == 0 or all <= MOVE_STEP and all * size <= MOVE_BYTES
+local MOVED, MOVED_BYTES = 0, 0 -- what this script has moved from key to key
+
+-- fitting returns how many elements of a piece the script may yet move, from the last if backwards, and counts them as moved.
+-- Any element may be the first.
+local function fitting(elements, backwards)
+  for i = 1, #elements do
+    local bytes = MOVED_BYTES + #elements[backwards and #elements + 1 - i or i]
+    if MOVED > 0 and bytes > MOVE_BYTES and not AT_ONCE then
+      return i - 1
+    end
+    MOVED, MOVED_BYTES = MOVED + 1, bytes
+  end
+  return #elements
 end
 
--- shift_elements moves elements from the right end of a key to the left end of another, or from left to right.
--- They keep their order. The script has written before.
+-- next_piece returns how many of so many elements to look at next. It grows, so that few are read that are too large to be
+-- moved.
+local function next_piece(from, leftwards, number)
+  if AT_ONCE then
+    return math.min(number, UNPACK_MAX)
+  end
+  local size = math.max(1, #redis.call('LINDEX', from, leftwards and -1 or 0))
+  local fit = math.floor((MOVE_BYTES - MOVED_BYTES) / size)
+  return math.min(number, MOVE_STEP - MOVED, MOVED + 16, MOVED > 0 and fit or math.max(1, fit))
+end
+
+-- shift_elements moves up to that many elements from the right end of a key to the left end of another, or from left to right:
+-- as many as the script may move, or all of them if it must do all at once. They keep their order. It returns how many. Its
+-- first write is LTRIM, which OOM allows. The slot does not move.
 local function shift_elements(from, to, leftwards, number)
-  local elements = redis.call(leftwards and 'RPOP' or 'LPOP', from, number)
-  push_values(leftwards and 'LPUSH' or 'RPUSH', to, elements, 1, #elements)
+  local shifted, fits, piece = 0, 0, 0
+  while shifted < number and fits == piece do
+    piece = next_piece(from, leftwards, number - shifted)
+    if piece < 1 then
+      return shifted
+    end
+    local elements = redis.call('LRANGE', from, leftwards and -piece or 0, leftwards and -1 or piece - 1)
+    fits = fitting(elements, leftwards)
+    if fits > 0 then
+      redis.call('LTRIM', from, leftwards and 0 or fits, leftwards and -fits - 1 or -1)
+    end
+    if leftwards then
+      local reversed = {}
+      for i = 1, fits do
+        reversed[i] = elements[piece + 1 - i]
+      end
+      elements = reversed
+    end
+    push_values(leftwards and 'LPUSH' or 'RPUSH', to, elements, 1, fits)
+    shifted = shifted + fits
+  end
+  return shifted
 end
 
--- carve moves the inner elements of a long end shard to a full one of their own, beside it. The script has written before. It
--- returns how many elements it has moved: none if the shard is not long, or while the slot moves, which it tells too.
+-- carve moves the inner elements of a long end shard to a full one of their own, beside it; or those of a shard beside the
+-- part to that. The script has written before. It returns how many elements it has moved: none if there is nothing to do at
+-- this end, if the script must not move more, or while the slot moves, which it tells too.
 local function carve(list, left)
   local id, step = left and list.first or list.last, left and -1 or 1
-  local inner, outer = list.shards .. id, list.shards .. (id + step)
-  if redis.call('LLEN', inner) <= list.cap then
+  local fills, size = beside_part(list, left), redis.call('LLEN', list.shards .. id)
+  if list.part and not fills or not fills and size <= list.cap then
     return 0, false
-  elseif is_moving(redis.pcall('EXISTS', inner, outer, PREFIX .. 'never')) then
+  end
+  local to, from = fills and list.part or id, fills and id or id + step
+  local inner, outer = list.shards .. to, list.shards .. from
+  if is_moving(redis.pcall('EXISTS', inner, outer, PREFIX .. 'never')) then
     return 0, true
+  elseif next_piece(list.shards .. id, left, 1) < 1 then
+    return 0, false
   end
   local ttl = list.expires and redis.call('HGET', META, 'ttl')
-  redis.call('RENAME', inner, outer) -- over what may be stale there
-  shift_elements(outer, inner, left, list.cap)
-  set_ttl(list, id, ttl)
-  set_ttl(list, id + step, ttl) -- which the TTL cursor may have passed
-  list[left and 'first' or 'last'] = id + step
+  local lacks = list.cap
+  if fills then
+    lacks = lacks - redis.call('LLEN', inner)
+  else
+    redis.call('RENAME', inner, outer) -- over what may be stale there
+  end
+  local number = shift_elements(outer, inner, left, lacks)
+  set_ttl(list, to, ttl)
+  set_ttl(list, from, ttl) -- which the TTL cursor may have passed
+  list[left and 'first' or 'last'] = number < size and from or to
+  list.part = number < lacks and to or nil
   save_list(list)
-  return list.cap, false
+  return number, false
 end
 
 -- carve_at_times carves after a push of count elements onto a shard that had size: so often that the shard gets shorter, and so
--- seldom that a push moves eight elements in the mean. It leaves large elements to commands/adopt.lua.
+-- seldom that a push moves eight elements in the mean. It leaves large elements and large shards to commands/adopt.lua.
 local function carve_at_times(list, left, size, count)
-  if list.restores or list.gathers then
-    return -- the shard is to become longer
+  if list.restores or list.gathers or list.cap > MOVE_STEP then
+    return -- the shard is to become longer, or the push would move too much
   end
   local period = math.max(1, math.floor(list.cap / 8))
   if size % period + count >= period then

@@ -23,14 +23,11 @@ local function describe(any)
     unswept = unswept + range.hi - range.lo + 1
   end
   local at_plain = type(list.shards) == 'table' -- the list is the plain list
-  local unsplit = at_plain and length or math.max(0, head - capacity)
-  if list.first < list.last then
-    unsplit = unsplit + math.max(0, tail - capacity)
-  end
   newcomers = type(newcomers) == 'number' and not at_plain and newcomers or 0
   local state = list.restored and 'restored' or list.restores and 'restoring' or ''
   return {
     list.first, list.last, at_plain and 0 or capacity, length, list.armed and 1 or 0, unswept,
-    not at_plain and list.shards or '', newcomers, list.join, state, unsplit,
+    not at_plain and list.shards or '', newcomers, list.join, state,
+    at_plain and length or is_empty(list) and 0 or unsplit(list, head, tail),
   }, list, head, tail
 end

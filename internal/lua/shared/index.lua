@@ -17,8 +17,12 @@ local function locate(list, head, length, index)
   if index < head then
     return list.first, index
   end
-  local between = math.min(math.floor((index - head) / list.cap), list.last - list.first - 1) -- the last shard may be long
-  return list.first + 1 + between, index - head - between * list.cap
+  index = index - head
+  if list.part and index >= (list.part - list.first) * list.cap - list.lacks then
+    index = index + list.lacks
+  end
+  local between = math.min(math.floor(index / list.cap), list.last - list.first - 1) -- the last shard may be long
+  return list.first + 1 + between, index - between * list.cap
 end
 
 -- clamp returns the first and the last index of a range, both counted from the left end. An empty range has first > last.

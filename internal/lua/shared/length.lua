@@ -1,8 +1,9 @@
 -- The length of a list.
 --
--- requires: shared/list
+-- requires: shared/shards
 
--- measure returns the lengths of the first shard, the last shard and the list, or nil and the error.
+-- measure returns the lengths of the first shard, the last shard and the list, or nil and the error. In the state, lacks is how
+-- many elements the part has less than a full shard.
 local function measure(list)
   if is_empty(list) then
     return 0, 0, 0
@@ -19,5 +20,26 @@ local function measure(list)
   if not tail then
     return nil, problem
   end
-  return head, tail, head + tail + (list.last - list.first - 1) * list.cap
+  if list.part then
+    local size
+    size, problem = shard_length(list, list.part)
+    if not size then
+      return nil, problem
+    end
+    list.lacks = list.cap - size
+  end
+  return head, tail, head + tail + (list.last - list.first - 1) * list.cap - (list.part and list.lacks or 0)
+end
+
+-- length_of returns the length of a shard. head and tail are those of measure.
+local function length_of(list, id, head, tail)
+  return id == list.first and head or id == list.last and tail or list.cap - (id == list.part and list.lacks or 0)
+end
+
+-- unsplit returns how many elements commands/adopt.lua has to move from the end shards, which have these lengths.
+local function unsplit(list, head, tail)
+  local function from(left, size)
+    return math.max(0, size - list.cap, beside_part(list, left) and math.min(list.lacks, size) or 0)
+  end
+  return from(true, head) + (list.first < list.last and from(false, tail) or 0)
 end

@@ -12,6 +12,8 @@
 --
 --   restores     1 while commands/restore.lua turns the list into a plain one; or the time until which commands/transfer.lua is
 --                making its shards one
+--   part         the id of a shard between the ends that may have fewer elements than the capacity, since a step has moved only
+--                some: the neighbour of one end shard
 --
 -- Most lists have the first field only.
 --
@@ -94,10 +96,22 @@ local function detach(list)
   list.expires, list.join = nil, 0
 end
 
+-- save_part writes the part, unless it is an end by now, or no more in the list.
+local function save_part(list)
+  list.part = list.part and list.first < list.part and list.part < list.last and list.part or nil
+  if list.part and list.part ~= list.saved_part then
+    redis.call('HSET', META, 'part', list.part)
+  elseif list.saved_part and not list.part then
+    redis.call('HDEL', META, 'part')
+  end
+  list.saved_part = list.part
+end
+
 -- save_list writes the state of the list, but not what only commands/expire.lua and commands/transfer.lua write: they set more,
 -- so that others look for it.
 local function save_list(list)
   local more = list.stale or list.expires or list.records or list.old_records or list.more or list.restores or list.gathers
+    or list.part or list.saved_part
   if list.restored then
     write_pointers(more, 0, -1, 0, list.armed, list.join, '=' .. list.restored .. '=')
   else
@@ -106,6 +120,7 @@ local function save_list(list)
   if list.stale then
     redis.call('HSET', META, 'stale', stale_text(list))
   end
+  save_part(list)
   if list.old_fields then
     redis.call('HDEL', META, 'first', 'last', 'cap', 'armed', 'lo', 'hi')
     list.old_fields = nil
@@ -312,11 +327,13 @@ local function open(how, any, says)
   if list.shards == '' then -- as in a meta that was made to hold records
     list.shards, list.only_records = false, true
   end
-  local m = more and redis.call('HMGET', META, 'stale', 'expires', 'records', 'walk', 'restores') or {}
+  local m = more and redis.call('HMGET', META, 'stale', 'expires', 'records', 'walk', 'restores', 'part') or {}
   read_records(list, m[3])
   if more then
     read_stale(list, m[1])
     list.more, list.restores = m[4], m[5] == '1' and m[5]
+    list.part = tonumber(m[6] or nil)
+    list.saved_part = list.part
     list.gathers = m[5] and m[5] ~= '1' and tonumber(m[5]) > clock()
   end
   if m[2] then

@@ -5,7 +5,8 @@
 -- plan_put reads every key that a push of count values will write. size is the length of the end shard, cap the capacity if
 -- the push creates the list, or the second of its shards beside a long one. It returns how many values the end shard takes
 -- and, if shards must be made, a plan for them; or nil and the error. A long shard that is not alone takes any number of
--- values. The plan is an array of how many stale elements there are at the id of each new shard, with these fields:
+-- values, and so does one beside the part (shared/carve.lua). The plan is an array of how many stale elements there are at the
+-- id of each new shard, with these fields:
 --   ttl    the time at which the new shards expire, or false
 --   fresh  whether meta does not name any shards yet, and so there is nothing at the new keys either
 --   rings  whether the push wakes a consumer
@@ -17,7 +18,8 @@ local function plan_put(list, left, size, count, cap)
     if list.first == list.last and size > list.cap and size > (cap or size) then
       list.cap = capacity_beside(list, cap) -- nothing depends on the former one yet
     end
-    room = size <= list.cap and list.cap - size or list.first < list.last and math.huge or 0
+    local onto = list.first < list.last and (size > list.cap or beside_part(list, left))
+    room = onto and math.huge or math.max(0, list.cap - size)
   end
   if count <= room then
     return room

@@ -30,6 +30,11 @@ local function claim_shard(list, id, stale, left, shard_ttl)
   end
 end
 
+-- beside_part tells whether the neighbour of an end shard is the part, see shared/carve.lua.
+local function beside_part(list, left)
+  return list.part ~= nil and list.part == (left and list.first + 1 or list.last - 1)
+end
+
 -- capacity_beside returns the capacity for a list whose only shard is a long one: cap, or less, so that one script may move the
 -- elements of a full shard, if they are about as large as the first.
 local function capacity_beside(list, cap)

@@ -5,9 +5,9 @@
 -- nobody has done either, they join the right end.
 --
 -- Every operation takes them in before it does anything else. The end shard is filled, and what does not fit becomes the next
--- shard, by one RENAME, however long it is. Only where the end shard is a long one that is not alone, they have to be moved
--- onto it. If there is more to be moved than one script may, it replies TRYAGAIN, and is sent again at once; but not in a
--- pipeline or transaction, where others would overtake it.
+-- shard, by one RENAME, however long it is. Only where the end shard is a long one that is not alone, or is beside the part
+-- (shared/carve.lua), they have to be moved onto it. If there is more to be moved than one script may, it replies TRYAGAIN, and
+-- is sent again at once; but not in a pipeline or transaction, where others would overtake it.
 --
 -- requires: shared/take_over shared/carve
 
@@ -20,20 +20,15 @@ function take_in(list, key, waiting, join)
   local next_id = left and id - 1 or id + 1
   local size = redis.pcall('LLEN', list.shards .. id)
   if type(size) == 'table' or size == 0 or is_moving(redis.pcall('EXISTS', key, list.shards .. next_id, PREFIX .. 'never')) then
-    return nil, 0
+    return nil
   end
-  local long = size > list.cap
-  local appends = long and list.first < list.last
+  local appends = list.first < list.last and (size > list.cap or beside_part(list, left))
   local room = appends and waiting or math.max(0, list.cap - size)
   local wanted = math.min(waiting, room)
-  local most = math.max(1, math.floor(MOVE_BYTES / #redis.call('LINDEX', key, left and -1 or 0)))
-  local moves = AT_ONCE and wanted or math.min(wanted, MOVE_STEP, most)
   local ttl = redis.call('PTTL', key)
   list.found = true
-  if moves > 0 then
-    shift_elements(key, list.shards .. id, left, moves)
-  end
-  if moves < wanted then
+  local number = shift_elements(key, list.shards .. id, left, wanted)
+  if number < wanted then
     if list.join == 0 then
       list.join = pushed_at(left) -- the others join there, too
       save_list(list)
@@ -41,9 +36,9 @@ function take_in(list, key, waiting, join)
     if ttl >= 0 then
       expire_all(list, ttl)
     end
-    return redis.error_reply('TRYAGAIN elements of the plain list are being moved to the list'), moves
+    return redis.error_reply('TRYAGAIN elements of the plain list are being moved to the list')
   end
-  if moves < waiting then
+  if number < waiting then
     redis.call('RENAME', key, list.shards .. next_id)
     set_ttl(list, next_id, list.expires and redis.call('HGET', META, 'ttl'))
     list[left and 'first' or 'last'] = next_id
@@ -52,7 +47,6 @@ function take_in(list, key, waiting, join)
   if ttl >= 0 then
     expire_all(list, ttl)
   end
-  return nil, moves
 end
 
 -- newcomers_at returns the number of elements at a plain key, for Adopt and Restore, or nil and the error if they cannot be
@@ -68,14 +62,11 @@ local function newcomers_at(list, key, says)
   return waiting
 end
 
--- take_newcomers takes in the elements that newcomers_at has found, or as many as a step may move. It returns how many it has
--- moved.
+-- take_newcomers takes in the elements that newcomers_at has found, or as many as a step may move.
 local function take_newcomers(list, key, waiting, says)
   redis.call('HDEL', META, 'armed') -- changes nothing, and OOM allows it
-  if waiting == 0 then
-    return 0
+  if waiting > 0 then
+    list.join = join_after(list.join, says)
+    take_in(list, key, waiting, list.join)
   end
-  list.join = join_after(list.join, says)
-  local _, moves = take_in(list, key, waiting, list.join)
-  return moves
 end
