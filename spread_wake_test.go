@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,68 +56,55 @@ func TestNoWakeUpIsLostWhereASpreadListMoves(t *testing.T) {
 	})
 }
 
-// wakeAtBothEnds has several processes wait at both ends of a list, while others push there. After every few pushes it waits until all is
-// popped: no later push wakes who was not.
+// wakeAtBothEnds has several processes wait at both ends of a list, each of them for as many elements as it gets, while others push there.
+// Each waiter takes one element: who is not woken in time is woken by nobody.
 func wakeAtBothEnds(t *testing.T, server *redistest.Server, batch int, end string, options ...Option) {
-	const processes, waiters, producers, rounds, pushes = 3, 4, 2, 30, 6
+	const processes, producers, rounds, pushes = 4, 2, 20, 6
+	elements := producers * pushes * batch
 	list := newList(t, server.Client(t), options...)
 	_, err := list.RPush(t.Context(), "first") // makes it: consumers have no options
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	var group sync.WaitGroup
-	t.Cleanup(func() {
-		stop()
-		group.Wait()
-	})
-	popped := make(chan string, rounds*producers*pushes*batch+1)
-	for range processes {
-		consumer := openPatient(t, server, list.Name())
-		for i := range waiters {
-			group.Go(func() {
-				pop := []func(context.Context, time.Duration) (string, error){consumer.BLPop, consumer.BRPop}[i%2]
-				for {
-					value, err := pop(ctx, 0)
-					if err != nil {
-						return
-					}
-					popped <- value
-				}
-			})
-		}
+	_, err = list.RPop(t.Context())
+	require.NoError(t, err)
+	var consumers [processes]*ShardedList
+	for i := range consumers {
+		consumers[i] = openPatient(t, server, list.Name())
 	}
-	await := func(elements int) {
-		late := time.NewTimer(20 * time.Second)
-		defer late.Stop()
-		for left := elements; left > 0; left-- {
-			select {
-			case <-popped:
-			case <-late.C:
-				require.FailNow(t, "elements for which nobody wakes up", "%d of %d", left, elements)
-			}
-		}
-	}
-	await(1)
 	var lists [producers]*ShardedList // one of them would send pushes together
 	for i := range lists {
 		lists[i] = openList(t, server.Client(t), list.Name())
 	}
 	for range rounds {
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+		var waiters, pushers sync.WaitGroup
+		var asleep atomic.Int64
+		for i := range elements {
+			waiters.Go(func() {
+				pop := []func(context.Context, time.Duration) (string, error){consumers[i%processes].BLPop, consumers[i%processes].BRPop}[i/processes%2]
+				if _, err := pop(ctx, 0); err != nil {
+					asleep.Add(1)
+				}
+			})
+		}
 		for i, list := range lists {
-			group.Go(func() {
+			pushers.Go(func() {
 				push := list.RPush
 				if end == "both ends" && i%2 == 0 {
 					push = list.LPush
 				}
 				for range pushes {
-					_, err := push(ctx, numbers(0, batch)...)
+					_, err := push(t.Context(), numbers(0, batch)...)
 					assert.NoError(t, err)
 				}
 			})
 		}
-		await(producers * pushes * batch)
+		pushers.Wait()
+		waiters.Wait()
+		stop()
+		require.Zero(t, asleep.Load(), "waiters that nobody woke")
 	}
 	if end == "right end" {
-		info, err := list.Info(ctx)
+		info, err := list.Info(t.Context())
 		require.NoError(t, err)
 		assert.Greater(t, info.First, int64(rounds), "the list has not moved")
 	}
