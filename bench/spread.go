@@ -16,14 +16,15 @@ import (
 )
 
 const (
-	spreadNodes  = 3
-	spreadParts  = 64
-	spreadStep   = 512 // values of a push that fills the list: one shard
-	spreadValue  = 100 // bytes
-	spreadShort  = 1000
-	slotsOfRedis = 16384
-	spreadBurst  = 1024 // calls of one kind before the layouts take turns: they cross two borders of shards
-	spreadShare  = 0.05 // of a processor, for a node at whose limit the two ends are measured
+	spreadNodes   = 3
+	spreadParts   = 64
+	spreadStep    = 512 // values of a push that fills the list: one shard
+	spreadValue   = 100 // bytes
+	spreadShort   = 1000
+	slotsOfRedis  = 16384
+	spreadBurst   = 1024 // calls of one kind before the layouts take turns: they cross two borders of shards
+	spreadCallers = 256
+	spreadShare   = 0.05 // of a processor, for a node at whose limit the two ends are measured
 )
 
 // spreadResult are the figures of a list over three nodes, next to one in one slot of the same cluster.
@@ -319,7 +320,7 @@ func (s *spreadSubject) bothEnds(ctx context.Context, c *cluster, d time.Duratio
 		return err
 	}
 	began := time.Now()
-	figures, err := load(ctx, c.nodes[0], 64, d, func(ctx context.Context) error {
+	figures, err := load(ctx, c.nodes[0], spreadCallers, d, func(ctx context.Context) error {
 		if turn.Add(1)%2 == 0 {
 			_, err := s.long.RPush(ctx, value)
 			return err
@@ -404,11 +405,11 @@ func (c *cluster) untilBlocked(ctx context.Context) error {
 func (r *report) spread(s *spreadResult) {
 	r.section("A list over three nodes", fmt.Sprintf(`A cluster of three nodes, and a list of %s elements of %d bytes: in one slot, and spread over
 %d parts. Both are on the same nodes and take turns, every %d calls or at every wake-up. *Server time* is that of all scripts of
-a push or a pop by one goroutine, pointer moves included. *Both ends* are calls a second of 64 goroutines that push at the right end and
+a push or a pop by one goroutine, pointer moves included. *Both ends* are calls a second of %d goroutines that push at the right end and
 pop at the left one. For them, each node has %.0f %% of a processor: it is stopped for as long as it has had more, for the client shares
 the machine with the nodes, and would be what bounds the rate. *Share* is what the busiest node has taken. The ends of a list of this
 length are on two nodes; they may be on one, which is then as busy as with one slot. *Wake-up* is from the call of a push to the return
-of a blocked pop, p50. Medians of all turns.`, count(s.Elements), spreadValue, spreadParts, spreadBurst, 100*spreadShare))
+of a blocked pop, p50. Medians of all turns.`, count(s.Elements), spreadValue, spreadParts, spreadBurst, spreadCallers, 100*spreadShare))
 	t := r.table("", "list", "bytes per element", fmt.Sprintf("server time of a push, %s elements", count(spreadShort)), "of a pop",
 		fmt.Sprintf("of a push, %s elements", count(s.Elements)), "of a pop", "both ends", "share", "CPU of the busiest node a call", "wake-up")
 	for _, f := range s.Layouts {
