@@ -16,12 +16,15 @@ import (
 )
 
 const (
-	spreadNodes  = 3
-	spreadParts  = 64
-	spreadStep   = 512 // values of a push that fills the list: one shard
-	spreadValue  = 100 // bytes
-	spreadShort  = 1000
-	slotsOfRedis = 16384
+	spreadNodes   = 3
+	spreadParts   = 64
+	spreadStep    = 512 // values of a push that fills the list: one shard
+	spreadValue   = 100 // bytes
+	spreadShort   = 1000
+	slotsOfRedis  = 16384
+	spreadBurst   = 1024 // calls of one kind before the layouts take turns: they cross two borders of shards
+	spreadCallers = 256
+	spreadShare   = 0.05 // of a processor, for a node at whose limit the two ends are measured
 )
 
 // spreadResult are the figures of a list over three nodes, next to one in one slot of the same cluster.
@@ -40,8 +43,9 @@ type spreadFigure struct {
 	ShortPop  time.Duration `json:"short_pop_ns"`
 	Push      time.Duration `json:"push_ns"` // the same on the long list
 	Pop       time.Duration `json:"pop_ns"`
-	BothEnds  float64       `json:"both_ends_per_second"` // calls of pushers at one end and poppers at the other
-	Busiest   time.Duration `json:"busiest_cpu_ns"`       // CPU time of the busiest node a call, meanwhile
+	BothEnds  float64       `json:"both_ends_per_second"` // calls of pushers at one end and poppers at the other, with limited nodes
+	Share     float64       `json:"busiest_share"`        // of a processor that the busiest node has taken meanwhile
+	Busiest   time.Duration `json:"busiest_cpu_ns"`       // its CPU time a call
 	WakeUp    time.Duration `json:"wakeup_p50_ns"`
 }
 
@@ -152,51 +156,66 @@ func (t *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// spread measures a list over three nodes.
+// spreadSubject is one layout, with the figures of each turn.
+type spreadSubject struct {
+	spreadFigure
+	short, long, in, out *shardedlist.ShardedList // in and out are the two ends of a wake-up
+
+	shortPushes, shortPops, pushes, pops, wakeUps, busiest []time.Duration
+	rates, shares                                          []float64
+}
+
+// spread measures a list over three nodes and one in one slot of the same nodes, in turns: whatever else the machine does meets both.
 func (b *bench) spread(ctx context.Context) error {
-	r := &spreadResult{Elements: pick(b, 20_000, 20_000_000), Runs: b.runs}
+	c, err := startCluster(ctx, b.path)
+	if err != nil {
+		return err
+	}
+	defer c.stop()
+	popper := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{c.nodes[0].addr}})
+	defer popper.Close()
+	var subjects []*spreadSubject
 	for _, parts := range []int{0, spreadParts} {
-		f, err := b.spreadLayout(ctx, r, parts)
-		if err != nil {
+		var options []shardedlist.Option
+		if parts > 0 {
+			options = append(options, shardedlist.WithParts(parts))
+		}
+		name := fmt.Sprint("parts", parts)
+		subjects = append(subjects, &spreadSubject{
+			spreadFigure: spreadFigure{Parts: parts},
+			short:        sharded(c.rdb, name+":short", options...),
+			long:         sharded(c.rdb, name+":long", options...),
+			in:           sharded(c.rdb, name+":wakeup", options...),
+			out:          sharded(popper, name+":wakeup", options...),
+		})
+	}
+	r := &spreadResult{Elements: pick(b, 20_000, 20_000_000), Runs: b.runs}
+	for _, step := range []func() error{
+		func() error { return b.spreadWakeUps(ctx, c, subjects) },
+		func() error { return b.spreadFill(ctx, c, subjects, r) },
+		func() error { return b.spreadTimes(ctx, c, subjects) },
+		func() error { return b.spreadTrips(ctx, c, subjects[1].long.Name(), r) },
+		func() error { return b.spreadEnds(ctx, c, subjects) },
+	} {
+		if err := step(); err != nil {
 			return err
 		}
-		r.Layouts = append(r.Layouts, f)
 		tick()
+	}
+	for _, s := range subjects {
+		s.ShortPush, s.ShortPop = quantile(s.shortPushes, 0.5), quantile(s.shortPops, 0.5)
+		s.Push, s.Pop, s.WakeUp = quantile(s.pushes, 0.5), quantile(s.pops, 0.5), quantile(s.wakeUps, 0.5)
+		s.BothEnds, s.Share, s.Busiest = quantile(s.rates, 0.5), quantile(s.shares, 0.5), quantile(s.busiest, 0.5)
+		r.Layouts = append(r.Layouts, s.spreadFigure)
 	}
 	b.results.Spread = r
 	return nil
 }
 
-func (b *bench) spreadLayout(ctx context.Context, r *spreadResult, parts int) (f spreadFigure, err error) {
-	c, err := startCluster(ctx, b.path)
-	if err != nil {
-		return f, err
-	}
-	defer c.stop()
-	f.Parts = parts
-	var options []shardedlist.Option
-	if parts > 0 {
-		options = append(options, shardedlist.WithParts(parts))
-	}
-	value, calls := text(spreadValue), pick(b, 1000, 20_000)
-	times := func(list *shardedlist.ShardedList, push, pop *time.Duration) error {
-		var pushes, pops []time.Duration
-		for range b.runs {
-			took, err := c.serverTime(ctx, calls, func(ctx context.Context) error { _, err := list.RPush(ctx, value); return err })
-			if err != nil {
-				return err
-			}
-			pushes = append(pushes, took)
-			if took, err = c.serverTime(ctx, calls, func(ctx context.Context) error { _, err := list.LPop(ctx); return err }); err != nil {
-				return err
-			}
-			pops = append(pops, took)
-		}
-		*push, *pop = quantile(pushes, 0.5), quantile(pops, 0.5)
-		return nil
-	}
+// spreadFill fills the lists, and notes what the long ones take.
+func (b *bench) spreadFill(ctx context.Context, c *cluster, subjects []*spreadSubject, r *spreadResult) error {
+	values := slices.Repeat([]any{text(spreadValue)}, spreadStep)
 	fill := func(list *shardedlist.ShardedList, count int) error {
-		values := slices.Repeat([]any{value}, spreadStep)
 		for ; count > 0; count -= spreadStep {
 			if _, err := list.RPush(ctx, values[:min(count, spreadStep)]...); err != nil {
 				return err
@@ -204,94 +223,132 @@ func (b *bench) spreadLayout(ctx context.Context, r *spreadResult, parts int) (f
 		}
 		return nil
 	}
-	short := sharded(c.rdb, "short", options...)
-	if err := errors.Join(fill(short, spreadShort), times(short, &f.ShortPush, &f.ShortPop)); err != nil {
-		return f, err
+	for _, s := range subjects {
+		if err := fill(s.short, spreadShort); err != nil {
+			return err
+		}
+		before, err := c.used(ctx)
+		if err != nil {
+			return err
+		}
+		if err := fill(s.long, r.Elements); err != nil {
+			return err
+		}
+		after, err := c.used(ctx)
+		if err != nil {
+			return err
+		}
+		r.Nodes = nil // those of the last one, which is spread
+		total := 0.0
+		for i := range after {
+			r.Nodes = append(r.Nodes, after[i]-before[i])
+			total += after[i] - before[i]
+		}
+		s.Bytes = total / float64(r.Elements)
 	}
+	return nil
+}
 
-	if f.WakeUp, err = b.wakeUpIn(ctx, c, options); err != nil {
-		return f, err
+// spreadTimes measures the server time of pushes and pops, in bursts.
+func (b *bench) spreadTimes(ctx context.Context, c *cluster, subjects []*spreadSubject) error {
+	value := text(spreadValue)
+	for range pick(b, 2, 20) * b.runs {
+		for _, s := range subjects {
+			push := func(list *shardedlist.ShardedList) func(context.Context) error {
+				return func(ctx context.Context) error { _, err := list.RPush(ctx, value); return err }
+			}
+			pop := func(list *shardedlist.ShardedList) func(context.Context) error {
+				return func(ctx context.Context) error { _, err := list.LPop(ctx); return err }
+			}
+			for _, burst := range []struct {
+				do   func(context.Context) error
+				took *[]time.Duration
+			}{{push(s.short), &s.shortPushes}, {push(s.long), &s.pushes}, {pop(s.short), &s.shortPops}, {pop(s.long), &s.pops}} {
+				took, err := c.serverTime(ctx, spreadBurst, burst.do)
+				if err != nil {
+					return err
+				}
+				*burst.took = append(*burst.took, took)
+			}
+		}
 	}
-	before, err := c.used(ctx)
-	if err != nil {
-		return f, err
-	}
-	long := sharded(c.rdb, "long", options...)
-	if err := fill(long, r.Elements); err != nil {
-		return f, err
-	}
-	after, err := c.used(ctx)
-	if err != nil {
-		return f, err
-	}
-	total := 0.0
-	r.Nodes = nil
-	for i := range after {
-		r.Nodes = append(r.Nodes, after[i]-before[i])
-		total += after[i] - before[i]
-	}
-	f.Bytes = total / float64(r.Elements)
-	if err := times(long, &f.Push, &f.Pop); err != nil {
-		return f, err
-	}
+	return nil
+}
 
+// spreadTrips counts the round trips of LIndex, anywhere in the list.
+func (b *bench) spreadTrips(ctx context.Context, c *cluster, name string, r *spreadResult) error {
 	counter := &trips{}
 	counted := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{c.nodes[0].addr}})
 	defer counted.Close()
 	counted.AddHook(counter)
-	index := sharded(counted, "long")
+	index := sharded(counted, name)
 	for _, at := range []int64{0, -1, int64(r.Elements / 2)} { // it finds the layout and the pointers
 		if _, err := index.LIndex(ctx, at); err != nil {
-			return f, err
+			return err
 		}
 	}
-	r.Trips = 0
 	for range 100 {
 		counter.Store(0)
 		if _, err := index.LIndex(ctx, rand.Int64N(int64(r.Elements))); err != nil {
-			return f, err
+			return err
 		}
 		r.Trips = max(r.Trips, int(counter.Load()))
 	}
+	return nil
+}
 
-	var rates []float64
-	var busiest []time.Duration
-	for range b.runs {
-		var turn atomic.Int64
-		before, err := c.cpus(ctx)
-		if err != nil {
-			return f, err
-		}
-		figures, err := load(ctx, c.nodes[0], 64, pick(b, 100*time.Millisecond, 2*time.Second), func(ctx context.Context) error {
-			if turn.Add(1)%2 == 0 {
-				_, err := long.RPush(ctx, value)
-				return err
+// spreadEnds measures pushers and poppers at the two ends. The nodes and the client share the processors of one machine, so each node has
+// only a small share of one, as if it were slow: then the nodes are what bounds the rate, and not the client.
+func (b *bench) spreadEnds(ctx context.Context, c *cluster, subjects []*spreadSubject) error {
+	return c.limited(ctx, spreadShare, func(ctx context.Context) error {
+		for range pick(b, 1, 5) * b.runs {
+			for _, s := range subjects {
+				if err := s.bothEnds(ctx, c, pick(b, time.Second, 4*time.Second)); err != nil {
+					return err
+				}
 			}
-			_, err := long.LPop(ctx)
-			return err
-		})
-		if err != nil {
-			return f, err
 		}
-		rates = append(rates, figures.Ops)
-		after, err := c.cpus(ctx)
-		if err != nil {
-			return f, err
-		}
-		most := time.Duration(0)
-		for i := range after {
-			most = max(most, after[i]-before[i])
-		}
-		busiest = append(busiest, most/time.Duration(max(1, turn.Load())))
+		return nil
+	})
+}
+
+func (s *spreadSubject) bothEnds(ctx context.Context, c *cluster, d time.Duration) error {
+	value := text(spreadValue)
+	var turn atomic.Int64
+	before, err := c.cpus()
+	if err != nil {
+		return err
 	}
-	f.BothEnds, f.Busiest = quantile(rates, 0.5), quantile(busiest, 0.5)
-	return f, nil
+	began := time.Now()
+	figures, err := load(ctx, c.nodes[0], spreadCallers, d, func(ctx context.Context) error {
+		if turn.Add(1)%2 == 0 {
+			_, err := s.long.RPush(ctx, value)
+			return err
+		}
+		_, err := s.long.LPop(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	took := time.Since(began)
+	after, err := c.cpus()
+	if err != nil {
+		return err
+	}
+	most := time.Duration(0)
+	for i := range after {
+		most = max(most, after[i]-before[i])
+	}
+	s.rates, s.shares = append(s.rates, figures.Ops), append(s.shares, float64(most)/float64(took))
+	s.busiest = append(s.busiest, most/time.Duration(max(1, turn.Load())))
+	return nil
 }
 
 // cpus returns the CPU time that each node has taken.
-func (c *cluster) cpus(ctx context.Context) (times []time.Duration, err error) {
+func (c *cluster) cpus() (times []time.Duration, err error) {
 	for _, node := range c.nodes {
-		took, err := node.cpu(ctx)
+		took, err := node.onProcessor()
 		if err != nil {
 			return nil, err
 		}
@@ -300,31 +357,37 @@ func (c *cluster) cpus(ctx context.Context) (times []time.Duration, err error) {
 	return times, nil
 }
 
-// wakeUpIn returns the median time from the call of a push to the return of a blocked pop.
-func (b *bench) wakeUpIn(ctx context.Context, c *cluster, options []shardedlist.Option) (time.Duration, error) {
-	popper := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{c.nodes[0].addr}})
-	defer popper.Close()
-	in, out := sharded(c.rdb, "wakeup", options...), sharded(popper, "wakeup", options...)
-	var latencies []time.Duration
-	for range pick(b, 200, 5000) {
-		woken := make(chan error, 1)
-		var returned time.Time
-		go func() {
-			_, err := out.BLPop(ctx, 0)
-			returned = time.Now()
-			woken <- err
-		}()
-		if err := c.untilBlocked(ctx); err != nil {
-			return 0, err
+// spreadWakeUps measures the time from the call of a push to the return of a blocked pop. The layouts take turns at each.
+func (b *bench) spreadWakeUps(ctx context.Context, c *cluster, subjects []*spreadSubject) error {
+	for i := range pick(b, 200, 5000) {
+		for _, s := range subjects {
+			took, err := s.wakeUp(ctx, c)
+			if err != nil {
+				return err
+			}
+			if i > 0 { // the first one makes the list
+				s.wakeUps = append(s.wakeUps, took)
+			}
 		}
-		began := time.Now()
-		_, err := in.RPush(ctx, text(spreadValue))
-		if err := errors.Join(err, <-woken); err != nil {
-			return 0, err
-		}
-		latencies = append(latencies, returned.Sub(began))
 	}
-	return quantile(latencies, 0.5), nil
+	return nil
+}
+
+func (s *spreadSubject) wakeUp(ctx context.Context, c *cluster) (time.Duration, error) {
+	woken := make(chan error, 1)
+	var returned time.Time
+	go func() {
+		_, err := s.out.BLPop(ctx, 0)
+		returned = time.Now()
+		woken <- err
+	}()
+	if err := c.untilBlocked(ctx); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	_, err := s.in.RPush(ctx, text(spreadValue))
+	err = errors.Join(err, <-woken)
+	return returned.Sub(began), err
 }
 
 // untilBlocked waits until a client is blocked at any node.
@@ -341,18 +404,20 @@ func (c *cluster) untilBlocked(ctx context.Context) error {
 
 func (r *report) spread(s *spreadResult) {
 	r.section("A list over three nodes", fmt.Sprintf(`A cluster of three nodes, and a list of %s elements of %d bytes: in one slot, and spread over
-%d parts. *Server time* is that of all scripts of a push or a pop by one goroutine, pointer moves included. *Both ends* are calls
-a second of 64 goroutines that push at the right end and pop at the left one. *Wake-up* is from the call of a push to the return of a
-blocked pop, p50. All nodes and the client share two processors, so
-two busy nodes cannot show in it: *CPU of the busiest node* is what bounds it where each has its own. Medians of %d runs.`, count(s.Elements), spreadValue, spreadParts, s.Runs))
+%d parts. Both are on the same nodes and take turns, every %d calls or at every wake-up. *Server time* is that of all scripts of
+a push or a pop by one goroutine, pointer moves included. *Both ends* are calls a second of %d goroutines that push at the right end and
+pop at the left one. For them, each node has %.0f %% of a processor: it is stopped for as long as it has had more, for the client shares
+the machine with the nodes, and would be what bounds the rate. *Share* is what the busiest node has taken. The ends of a list of this
+length are on two nodes; they may be on one, which is then as busy as with one slot. *Wake-up* is from the call of a push to the return
+of a blocked pop, p50. Medians of all turns.`, count(s.Elements), spreadValue, spreadParts, spreadBurst, spreadCallers, 100*spreadShare))
 	t := r.table("", "list", "bytes per element", fmt.Sprintf("server time of a push, %s elements", count(spreadShort)), "of a pop",
-		fmt.Sprintf("of a push, %s elements", count(s.Elements)), "of a pop", "both ends", "CPU of the busiest node a call", "wake-up")
+		fmt.Sprintf("of a push, %s elements", count(s.Elements)), "of a pop", "both ends", "share", "CPU of the busiest node a call", "wake-up")
 	for _, f := range s.Layouts {
 		name := "one slot"
 		if f.Parts > 0 {
 			name = fmt.Sprintf("%d parts", f.Parts)
 		}
-		t.row(name, fmt.Sprintf("%.2f", f.Bytes), micros(f.ShortPush), micros(f.ShortPop), micros(f.Push), micros(f.Pop), count(f.BothEnds), micros(f.Busiest), micros(f.WakeUp))
+		t.row(name, fmt.Sprintf("%.2f", f.Bytes), micros(f.ShortPush), micros(f.ShortPop), micros(f.Push), micros(f.Pop), count(f.BothEnds), fmt.Sprintf("%.1f %%", 100*f.Share), micros(f.Busiest), micros(f.WakeUp))
 	}
 	one, spread := s.Layouts[0], s.Layouts[1]
 	fullest, emptiest := slices.Max(s.Nodes), slices.Min(s.Nodes)

@@ -75,6 +75,7 @@ type end struct {
 	attempt atomic.Pointer[pointers] // those that operations for callers that wait are sent with
 	told    atomic.Pointer[string]   // what the last of them has told
 	border  atomic.Pointer[known]    // what is known of the border here
+	looking chan struct{}            // holds a value while a caller that others wait for looks at it
 }
 
 // New opens a list. It sends nothing.
@@ -85,7 +86,7 @@ func New(config Config) *List {
 	l.replicas.pool = &session.Pool{Runner: confirming, List: config.Stats}
 	for side := range l.ends {
 		e := &l.ends[side]
-		e.list, e.side = l, side
+		e.list, e.side, e.looking = l, side, make(chan struct{}, 1)
 		e.orders = []*session.Order{&e.order}
 		e.pushes = batch.Kind{Join: e.joinPushes, Share: e.sharePush, Order: &e.order}
 		e.pops = batch.Kind{Join: e.joinPops, Share: sharePop, Reclaim: e.putBack}

@@ -137,10 +137,8 @@ func (e *end) note(border int64) {
 // lengthTo returns the length of the list from the border at the other end to one at this.
 func (e *end) lengthTo(ctx context.Context, border int64) int64 {
 	other := &e.list.ends[1-e.side]
-	k := other.border.Load()
-	if p := e.list.cached.Load(); k == nil || !k.pointers.sameAs(p) {
-		k = other.lookAtBorder(ctx)
-	} else if time.Since(k.seen) > knownFor {
+	k := other.knownBorder(ctx)
+	if k != nil && time.Since(k.seen) > knownFor {
 		renewed := *k
 		renewed.seen = time.Now()
 		if other.border.CompareAndSwap(k, &renewed) { // one caller looks, and nobody waits
@@ -154,6 +152,29 @@ func (e *end) lengthTo(ctx context.Context, border int64) int64 {
 		return k.border - border
 	}
 	return border - k.border
+}
+
+// knownBorder returns what is known of the border since the pointers have moved. If that is nothing, one caller looks, and others wait.
+func (e *end) knownBorder(ctx context.Context) *known {
+	current := func() *known {
+		if k := e.border.Load(); k != nil && k.pointers.sameAs(e.list.cached.Load()) {
+			return k
+		}
+		return nil
+	}
+	if k := current(); k != nil {
+		return k
+	}
+	select {
+	case e.looking <- struct{}{}:
+	case <-ctx.Done():
+		return nil
+	}
+	defer func() { <-e.looking }()
+	if k := current(); k != nil {
+		return k
+	}
+	return e.lookAtBorder(ctx)
 }
 
 func (e *end) lookAtBorder(ctx context.Context) *known {

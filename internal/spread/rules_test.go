@@ -157,11 +157,30 @@ var rules = []struct {
 	}},
 	{"pass_on", "local rings = woken and not arms and bell_is_here()", "local rings = false", func(s *stage) bool {
 		s.push("L", at(0, 0, 10, 10), "x", "y")
+		return s.pop("L", at(0, 0, 10, 10)+toCome, "woken") == "OK[y]" && s.rings() == 1
+	}},
+	{"pass_on on the fast path", "    elseif WOKEN then\n      ring()\n", "", func(s *stage) bool {
+		s.push("L", at(0, 0, 10, 10), "x", "y")
 		return s.pop("L", at(0, 0, 10, 10), "woken") == "OK[y]" && s.rings() == 1
 	}},
 	{"arm_again", "(woken or took < count)", "(took < count)", func(s *stage) bool {
 		s.push("L", at(0, 0, 10, 10), "x")
+		return s.pop("L", at(0, 0, 10, 10)+toCome, "woken") == "OK[x]" && s.state(0) == "113"
+	}},
+	{"arm_again on the fast path", "      arm(true)\n", "", func(s *stage) bool {
+		s.push("L", at(0, 0, 10, 10), "x")
 		return s.pop("L", at(0, 0, 10, 10), "woken") == "OK[x]" && s.state(0) == "111"
+	}},
+	{"a push rings where a consumer waits", "    arm(false)\n    ring()\n", "", func(s *stage) bool {
+		s.pop("L", at(0, 0, 10, 10), "first")
+		s.push("R", at(0, 0, 10, 10), "x")
+		return s.state(0) == "110" && s.rings() == 1
+	}},
+	{"one that was released takes nothing", "and (ARGV[8] == '' or redis.pcall('EXISTS', ARGV[8]) == 0)", "", func(s *stage) bool {
+		released := strings.TrimSuffix(s.key, "meta") + "bell:gone"
+		s.push("L", at(0, 0, 10, 10), "x")
+		s.rdb.LPush(s.t.Context(), released, "1")
+		return popped(s.numbered(0, "spread_pop", "L", at(0, 0, 10, 10), 1, "woken", released)) == "OK[]"
 	}},
 	{"number", "  if sequence == SEQUENCE then\n", "  if false then\n", func(s *stage) bool {
 		for range 2 {
@@ -226,7 +245,7 @@ var rules = []struct {
 		s.numbered(0, "spread_pop", "L", at(0, 0, 10, 10)+toCome, 0, "no", "")
 		return s.state(0) == "112" && s.expiry() == "7"+toCome
 	}},
-	{"fast paths leave what expires", "armed == '0' and lasts", "lasts", func(s *stage) bool {
+	{"fast paths leave what expires", "(armed == '0' or armed == '1') and lasts", "lasts", func(s *stage) bool {
 		s.push("L", at(0, 0, 10, 10), "x")
 		s.numbered(0, "spread_pop", "L", at(0, 0, 10, 10)+toCome, 0, "no", "")
 		s.rdb.HSet(s.t.Context(), s.key, "expiry", "7"+passed)

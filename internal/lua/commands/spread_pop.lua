@@ -1,6 +1,6 @@
 -- Pops up to count elements from the shard at an end of a spread list. The caller may wait for more.
 --
--- requires: fast/spread_pop shared/end_shard shared/elements
+-- requires: fast/spread_pop_more shared/end_shard shared/elements
 --
 -- KEYS  1 the part of the shard
 -- ARGV  1 to 3 see shared/operation.lua, 4 and 5 see shared/end_shard.lua, 6 count: with 0, the pop counts as done; 7 how the

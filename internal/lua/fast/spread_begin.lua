@@ -5,6 +5,8 @@
 
 local END, FULL -- the key of the shard, and the capacity
 local FAR_BORDER -- the position of its border at the other side, or nil if it is all of the list
+local STATE -- its state, as part.meta has it
+local ARMED = false -- whether a consumer waits
 if RECORD then
   local left = ARGV[4] == 'L'
   local generation, first, last, left_epoch, right_epoch, capacity, expiry =
@@ -20,9 +22,14 @@ if RECORD then
     local new_right = right_epoch ~= seen_right and tonumber(right_epoch) > tonumber(seen_right)
     local is_new_here, is_new_there = left and new_left or not left and new_right, left and new_right or not left and new_left
     local stays = not is_new_here and not (is_new_there and (first == last or other == '1'))
-    if open == '1' and armed == '0' and lasts and stays and is_new() then
-      END, FULL = PREFIX .. shard, tonumber(capacity)
+    if open == '1' and (armed == '0' or armed == '1') and lasts and stays and is_new() then
+      END, FULL, STATE, ARMED = PREFIX .. shard, tonumber(capacity), state, armed == '1'
       FAR_BORDER = other == '0' and tonumber(position) or nil
     end
   end
+end
+
+-- arm writes whether a consumer waits.
+local function arm(armed)
+  redis.call('HSET', META, string.sub(END, #PREFIX + 1), string.sub(STATE, 1, 2) .. (armed and 1 or 0) .. string.sub(STATE, 4))
 end
