@@ -96,17 +96,18 @@ func TestARecordedResultOutlivesTheList(t *testing.T) {
 	})
 }
 
-// elementsIn is a reply without the mark that says whether it is a repetition.
+// elementsIn is a reply without the mark that says whether it is a repetition. A lone pop replies with the element alone.
 func elementsIn(reply any) any {
-	if parts, ok := reply.([]any); ok && len(parts) > 0 {
-		var values []any
-		for _, part := range parts[1:] {
-			shard, _ := part.([]any)
-			values = append(values, shard...)
-		}
-		return values
+	parts, ok := reply.([]any)
+	if !ok || len(parts) == 0 {
+		return []any{reply}
 	}
-	return reply
+	var values []any
+	for _, part := range parts[1:] {
+		shard, _ := part.([]any)
+		values = append(values, shard...)
+	}
+	return values
 }
 
 // Most operations leave the TTL of their record as it is. Whatever has become of it, a record is there after an operation, and

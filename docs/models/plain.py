@@ -148,7 +148,8 @@ class World:
     def carve(self, l, e):
         """Makes the inner elements of a long end shard a full one of their own, or fills the part with them."""
         beside = self.beside(l, e)
-        if l.part is not None and not beside and self.has("part_first"):
+        apart = l.part is not None and self.has("part_first") or self.moved and self.moved + self.cap > STEP
+        if not beside and apart:
             return
         if not beside:
             l.part = []
@@ -182,9 +183,9 @@ class World:
             beside = [e for e in (0, 1) if self.beside(l, e)]
             ends = [e for e in (0, 1) if l.s and len(l.s[-e]) > self.cap and (not beside or not self.has("part_first"))]
             ends = beside + ends if self.has("part_fills") else ends
-            if not ends or self.moved >= STEP:
+            before = self.moved
+            if not ends or before >= STEP or self.carve(l, ends[0]) or self.moved == before:
                 return not ends
-            self.carve(l, ends[0])
         self.gather(l)
         l.mode = "plain" if not l.s or len(l.s) == 1 and self.has("at_once") else l.mode
         if len(l.s) == 1:

@@ -32,7 +32,7 @@ local function next_piece(from, leftwards, number)
   end
   local size = math.max(1, #redis.call('LINDEX', from, leftwards and -1 or 0))
   local fit = math.floor((MOVE_BYTES - MOVED_BYTES) / size)
-  return math.min(number, MOVE_STEP - MOVED, MOVED + 16, MOVED > 0 and fit or math.max(1, fit))
+  return math.min(number, MOVE_STEP - MOVED, 2 * MOVED + 64, MOVED > 0 and fit or math.max(1, fit))
 end
 
 -- shift_elements moves up to that many elements from the right end of a key to the left end of another, or from left to right:
@@ -63,6 +63,13 @@ local function shift_elements(from, to, leftwards, number)
   return shifted
 end
 
+-- may_begin tells whether the script may carve another shard: a part only if it has moved nothing, since fast paths leave a
+-- list with a part alone.
+local function may_begin(list, long, left)
+  local size = #redis.call('LINDEX', long, left and -1 or 0)
+  return MOVED == 0 or MOVED + list.cap <= MOVE_STEP and MOVED_BYTES + list.cap * size <= MOVE_BYTES
+end
+
 -- carve moves the inner elements of a long end shard to a full one of their own, beside it; or those of a shard beside the
 -- part to that. The script has written before. It returns how many elements it has moved: none if there is nothing to do at
 -- this end, if the script must not move more, or while the slot moves, which it tells too.
@@ -76,7 +83,9 @@ local function carve(list, left)
   local inner, outer = list.shards .. to, list.shards .. from
   if is_moving(redis.pcall('EXISTS', inner, outer, PREFIX .. 'never')) then
     return 0, true
-  elseif next_piece(list.shards .. id, left, 1) < 1 then
+  end
+  local long = list.shards .. id
+  if fills and next_piece(long, left, 1) < 1 or not fills and not may_begin(list, long, left) then
     return 0, false
   end
   local ttl = list.expires and redis.call('HGET', META, 'ttl')
