@@ -286,7 +286,7 @@ func (s *shell) abort(ctx context.Context) (reply, error) {
 	if r, err := s.raw.send(ctx, []string{"discard"}); err != nil || r.kind == failure {
 		return r, err
 	}
-	return reply{}, errors.New("EXECABORT Transaction discarded because of previous errors.")
+	return reply{kind: failure, text: "EXECABORT Transaction discarded because of previous errors."}, nil
 }
 
 // isListCommand tells whether a command applies to sharded lists.

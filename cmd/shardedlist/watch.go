@@ -43,6 +43,9 @@ it says so, and goes on when the server is back.`,
 			}
 			return a.onServer(cmd, func(ctx context.Context, rdb redis.UniversalClient) error {
 				list, err := newReader(rdb, args[0])
+				if key, _ := foreignKey(ctx, rdb, args[0]); err == nil && key != "" {
+					err = shardedlist.ErrWrongType // reads find an empty list beside a key of another type
+				}
 				if err == nil {
 					err = a.watch(ctx, list, time.Duration(interval*float64(time.Second)))
 				}

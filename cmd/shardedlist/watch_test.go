@@ -188,6 +188,9 @@ func TestWatchUntilInterrupted(t *testing.T) {
 	found, err := look(t.Context(), plain)
 	require.NoError(t, err)
 	assert.Equal(t, seen{[]string{"a", "b"}, []string{"b", "a"}, 2}, found)
-	got := <-start(t.Context(), nil, "watch", "l", "--interval", "0", "--redis", server.Addr())
+	require.NoError(t, server.Client(t).Set(t.Context(), "text", "a", 0).Err())
+	got := <-start(t.Context(), nil, "watch", "text", "--redis", server.Addr())
+	assert.Equal(t, result{exitFailure, "", "shardedlist: watch \"text\": the key \"text\" holds another type: string\n"}, got)
+	got = <-start(t.Context(), nil, "watch", "l", "--interval", "0", "--redis", server.Addr())
 	assert.Equal(t, exitUsage, got.code)
 }

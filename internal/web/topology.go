@@ -17,6 +17,7 @@ type topology struct {
 	mu   sync.Mutex
 	seen *nodes
 	at   time.Time
+	took time.Duration
 }
 
 type nodes struct {
@@ -25,9 +26,13 @@ type nodes struct {
 	moving map[int]int // the index of the node that a slot moves to
 }
 
-const slots = 16384
+const (
+	slots   = 16384
+	askLife = time.Second // a node that does not answer holds up those who look at lists on others for so long,
+	askRest = 20          // and then not for so many times as long
+)
 
-// get returns what the nodes are, at most a second old, or more if there are many.
+// get returns what the nodes are, at most a second old, or more if there are many, or one does not answer.
 func (t *topology) get(ctx context.Context, client redis.UniversalClient, address string) (*nodes, error) {
 	cluster, ok := client.(*redis.ClusterClient)
 	if !ok {
@@ -35,34 +40,28 @@ func (t *topology) get(ctx context.Context, client redis.UniversalClient, addres
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.seen != nil && time.Since(t.at) < lookEvery*time.Duration(1+len(t.seen.names)/looksAtOnce) {
+	if t.seen != nil && time.Since(t.at) < max(lookEvery*time.Duration(1+len(t.seen.names)/looksAtOnce), askRest*t.took) {
 		return t.seen, nil
 	}
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, askLife)
+	defer cancel()
 	seen, err := ask(ctx, cluster)
 	if err == nil {
 		t.seen, t.at = seen, time.Now()
+		t.took = t.at.Sub(start)
 	}
 	return seen, err
 }
 
 // ask asks each master for its own slots: only it knows which of them are on their way. Those that are away have none.
 func ask(ctx context.Context, cluster *redis.ClusterClient) (*nodes, error) {
-	var mu sync.Mutex
-	var lines []nodeLine
-	err := cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		text, err := node.ClusterNodes(ctx).Result()
-		if line, found := ownLine(text); found {
-			mu.Lock()
-			defer mu.Unlock()
-			lines = append(lines, line)
-		}
-		return err
-	})
+	lines, err := ownLines(ctx, cluster)
 	if len(lines) == 0 {
 		return nil, err
 	}
-	slices.SortFunc(lines, func(a, b nodeLine) int { return strings.Compare(a.address, b.address) })
 	n := &nodes{owners: slices.Repeat([]int{-1}, slots), moving: map[int]int{}}
+	slices.SortFunc(lines, func(a, b nodeLine) int { return strings.Compare(a.address, b.address) })
 	for i, line := range lines {
 		n.names = append(n.names, line.address)
 		for _, r := range line.ranges {
@@ -77,6 +76,33 @@ func ask(ctx context.Context, cluster *redis.ClusterClient) (*nodes, error) {
 		}
 	}
 	return n, nil
+}
+
+// ownLines returns the lines of the masters that answer before ctx ends. Reads of a connection do not end with it, so nobody waits for them.
+func ownLines(ctx context.Context, cluster *redis.ClusterClient) ([]nodeLine, error) {
+	var mu sync.Mutex
+	var lines []nodeLine
+	asked := make(chan error, 1)
+	go func() {
+		asked <- cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			text, err := node.ClusterNodes(ctx).Result()
+			if line, found := ownLine(text); found {
+				mu.Lock()
+				defer mu.Unlock()
+				lines = append(lines, line)
+			}
+			return err
+		})
+	}()
+	var err error
+	select {
+	case err = <-asked:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	return slices.Clone(lines), err
 }
 
 // nodeLine is a line of CLUSTER NODES.

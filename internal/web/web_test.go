@@ -788,6 +788,32 @@ func TestOneMasterIsAway(t *testing.T) {
 	}
 }
 
+// A master that hangs does not hold up those who look at lists of the others.
+func TestOneMasterHangs(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	s := newSite(t, server, func(c *Config) {
+		c.Client = server.Client(t, func(o *redis.UniversalOptions) { o.ReadTimeout, o.MaxRetries = time.Hour, -1 })
+	})
+	name := "l"
+	owner, err := server.SlotOwner(t.Context(), int(s.client.ClusterKeySlot(t.Context(), name).Val()))
+	require.NoError(t, err)
+	s.push(name, 1)
+	get[any](s, "/api/list?name="+name)
+	hangs := server.Nodes()[(owner+1)%3]
+	hangs.Pause()
+	defer hangs.Resume()
+	s.server.watches.nodes.mu.Lock()
+	s.server.watches.nodes.at = time.Time{} // as if a second had passed
+	s.server.watches.nodes.mu.Unlock()
+	s.server.watches.mu.Lock()
+	clear(s.server.watches.lists)
+	s.server.watches.mu.Unlock()
+	view := get[struct{ List listView }](s, "/api/list?name="+name).List
+	assert.EqualValues(t, 1, view.Length)
+	assert.Len(t, view.Nodes, 2)
+}
+
 // A server that hangs is noticed, though it takes connections.
 func TestTheServerHangs(t *testing.T) {
 	t.Parallel()
