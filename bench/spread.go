@@ -24,7 +24,7 @@ const (
 	slotsOfRedis  = 16384
 	spreadBurst   = 1024 // calls of one kind before the layouts take turns: they cross two borders of shards
 	spreadCallers = 256
-	spreadShare   = 0.05 // of a processor, for a node at whose limit the two ends are measured
+	spreadShare   = 0.02 // of a processor, for a node at whose limit the two ends are measured
 )
 
 // spreadResult are the figures of a list over three nodes, next to one in one slot of the same cluster.
@@ -34,6 +34,8 @@ type spreadResult struct {
 	Nodes    []float64      `json:"bytes_of_nodes"` // that the list takes
 	Layouts  []spreadFigure `json:"layouts"`        // one slot first
 	Trips    int            `json:"index_round_trips"`
+	Callers  int            `json:"both_ends_callers"`
+	Limit    float64        `json:"both_ends_limit"` // of a processor, for each node
 }
 
 type spreadFigure struct {
@@ -189,7 +191,7 @@ func (b *bench) spread(ctx context.Context) error {
 			out:          sharded(popper, name+":wakeup", options...),
 		})
 	}
-	r := &spreadResult{Elements: pick(b, 20_000, 20_000_000), Runs: b.runs}
+	r := &spreadResult{Elements: pick(b, 20_000, 20_000_000), Runs: b.runs, Callers: spreadCallers, Limit: spreadShare}
 	for _, step := range []func() error{
 		func() error { return b.spreadWakeUps(ctx, c, subjects) },
 		func() error { return b.spreadFill(ctx, c, subjects, r) },
@@ -301,9 +303,9 @@ func (b *bench) spreadTrips(ctx context.Context, c *cluster, name string, r *spr
 // only a small share of one, as if it were slow: then the nodes are what bounds the rate, and not the client.
 func (b *bench) spreadEnds(ctx context.Context, c *cluster, subjects []*spreadSubject) error {
 	return c.limited(ctx, spreadShare, func(ctx context.Context) error {
-		for range pick(b, 1, 5) * b.runs {
+		for range pick(b, 1, 3) * b.runs {
 			for _, s := range subjects {
-				if err := s.bothEnds(ctx, c, pick(b, time.Second, 4*time.Second)); err != nil {
+				if err := s.bothEnds(ctx, c, pick(b, time.Second, 3*time.Second)); err != nil {
 					return err
 				}
 			}
@@ -409,7 +411,7 @@ a push or a pop by one goroutine, pointer moves included. *Both ends* are calls 
 pop at the left one. For them, each node has %.0f %% of a processor: it is stopped for as long as it has had more, for the client shares
 the machine with the nodes, and would be what bounds the rate. *Share* is what the busiest node has taken. The ends of a list of this
 length are on two nodes; they may be on one, which is then as busy as with one slot. *Wake-up* is from the call of a push to the return
-of a blocked pop, p50. Medians of all turns.`, count(s.Elements), spreadValue, spreadParts, spreadBurst, spreadCallers, 100*spreadShare))
+of a blocked pop, p50. Medians of all turns.`, count(s.Elements), spreadValue, spreadParts, spreadBurst, s.Callers, 100*s.Limit))
 	t := r.table("", "list", "bytes per element", fmt.Sprintf("server time of a push, %s elements", count(spreadShort)), "of a pop",
 		fmt.Sprintf("of a push, %s elements", count(s.Elements)), "of a pop", "both ends", "share", "CPU of the busiest node a call", "wake-up")
 	for _, f := range s.Layouts {

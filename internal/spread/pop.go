@@ -186,10 +186,19 @@ func sharePop(requests []*batch.Request, reply any) (surplus []string) {
 }
 
 // countPopped returns the number of elements that a pop has popped.
-func countPopped(_ *session.Operation, reply any) int { return len(reply.([]any)[2].([]any)) }
+func countPopped(_ *session.Operation, reply any) int {
+	if _, alone := reply.(string); alone {
+		return 1
+	}
+	return len(reply.([]any)[2].([]any))
+}
 
 // readPop reads the reply of a pop: the elements, what the shard has told, and whether they were popped now and not read from the record.
 func readPop(reply any) (elements []string, word string, now bool) {
+	if alone, _ := reply.(string); alone != "" {
+		word, element, _ := strings.Cut(alone, "=")
+		return []string{element}, word, true
+	}
 	parts := reply.([]any)
 	values := parts[2].([]any)
 	elements = make([]string, len(values))

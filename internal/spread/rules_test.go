@@ -64,6 +64,10 @@ func (s *stage) pop(side, pointers, how string) string {
 }
 
 func popped(reply any) string {
+	if alone, _ := reply.(string); alone != "" {
+		word, element, _ := strings.Cut(alone, "=")
+		return word + "[" + element + "]"
+	}
 	words := reply.([]any)
 	return fmt.Sprint(words[1], words[2])
 }

@@ -12,7 +12,8 @@
 --         'OTHER_STALE'  the pointers are too old; the number is the epoch of the other side
 --         'DRAINED'      there are elements, the last of this shard, which is no more. The list is to expire: before the caller
 --                        returns, it has to look whether there are more inwards
---       or 'CLOSED', 'OTHER_GONE', 'STALE' or 'EXPIRED', see commands/spread_push.lua
+--       or 'CLOSED', 'OTHER_GONE', 'STALE' or 'EXPIRED', see commands/spread_push.lua. Or only the word, '=' and one element,
+--       popped now
 -- Cost  O(elements popped).
 --
 -- Safe because it reads every key before the first write, and because that write (HDEL) cannot grow the data set: OOM

@@ -9,7 +9,8 @@ if END and COUNT == 1 and not WOKEN and not WAS_LARGE then
   if size > 0 then
     local value = redis.call(left and 'LPOP' or 'RPOP', END)
     local word = FAR_BORDER and string.format('AT %.0f', FAR_BORDER + (left and 1 - size or size - 1)) or 'OK'
-    save_record(word .. '=' .. value)
-    return { 0, word, { value } }
+    local result = word .. '=' .. value
+    save_record(result)
+    return result
   end
 end
