@@ -526,6 +526,30 @@ func TestPushesBesideAShardThatIsPartlyRestored(t *testing.T) {
 	})
 }
 
+// The part lacks more elements than the end shard beside it has.
+func TestAdoptFillsThePartFromAShortEnd(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		for end, other := range map[string]string{"l": "r", "r": "l"} {
+			list := newList(t, rdb, WithCapacity(2000), WithPlain())
+			hooked := server.Client(t)
+			hooked.AddHook(NewHook(hooked, Match(list.Name()), WithCapacity(2000)))
+			require.NoError(t, hooked.Do(ctx, append([]any{end + "push", list.Name()}, numbers(0, 7500)...)...).Err())
+			require.NoError(t, hooked.Do(ctx, other+"pop", list.Name(), 1999).Err())
+			_, _, err := list.list.RestoreStep(ctx, true)
+			require.NoError(t, err)
+			require.NoError(t, hooked.Do(ctx, end+"pop", list.Name(), 2400).Err()) // of 2,500
+			want := content(t, list)
+			require.Len(t, want, 7500-1999-2400)
+			require.True(t, rdb.HExists(ctx, list.keys().Meta, "part").Val())
+			require.NoError(t, list.Adopt(ctx, nil))
+			require.NoError(t, list.Check(ctx))
+			assert.Equal(t, want, content(t, list))
+		}
+	})
+}
+
 // No step moves more than 1,000 elements or 256 KiB, however much a shard holds, nor does what others do between the steps. The server
 // itself tells, by MONITOR. Adopt of what is half restored keeps to it, too.
 func TestStepsOverLargeShardsAreBounded(t *testing.T) {

@@ -35,9 +35,9 @@ local function next_piece(from, leftwards, number)
   return math.min(number, MOVE_STEP - MOVED, 2 * MOVED + 64, MOVED > 0 and fit or math.max(1, fit))
 end
 
--- shift_elements moves up to that many elements from the right end of a key to the left end of another, or from left to right:
--- as many as the script may move, or all of them if it must do all at once. They keep their order. It returns how many. Its
--- first write is LTRIM, which OOM allows. The slot does not move.
+-- shift_elements moves up to that many elements, which the key has, from its right end to the left end of another, or from left
+-- to right: as many as the script may move, or all of them if it must do all at once. They keep their order. It returns how
+-- many. Its first write is LTRIM, which OOM allows. The slot does not move.
 local function shift_elements(from, to, leftwards, number)
   local shifted, fits, piece = 0, 0, 0
   while shifted < number and fits == piece do
@@ -95,7 +95,7 @@ local function carve(list, left)
   else
     redis.call('RENAME', inner, outer) -- over what may be stale there
   end
-  local number = shift_elements(outer, inner, left, lacks)
+  local number = shift_elements(outer, inner, left, math.min(lacks, size))
   set_ttl(list, to, ttl)
   set_ttl(list, from, ttl) -- which the TTL cursor may have passed
   list[left and 'first' or 'last'] = number < size and from or to
