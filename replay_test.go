@@ -168,9 +168,12 @@ func TestALargeResultIsReplayed(t *testing.T) {
 		for i, size := range sizes {
 			want := strings.Repeat("v", size)
 			for again := range 2 {
-				got, err := rdb.Eval(ctx, lua.Source("pop"), []string{list.keys().Meta}, "0123456789abcdef", i+1, "60000", "L", 1, "no").Slice()
+				got, err := rdb.Eval(ctx, lua.Source("pop"), []string{list.keys().Meta}, "0123456789abcdef", i+1, "60000", "L", 1, "no").Result()
 				require.NoError(t, err)
-				assert.Equal(t, []any{int64(again), []any{want}}, got, "%d bytes", size)
+				assert.Equal(t, []any{want}, elementsIn(got), "%d bytes", size)
+				if again > 0 {
+					assert.Equal(t, int64(1), got.([]any)[0], "%d bytes", size)
+				}
 			}
 			if i > 0 && sizes[i-1] > 4096 { // the first large one is not known to be one
 				assert.Less(t, rdb.StrLen(ctx, record).Val(), int64(100), "%d bytes after %d", size, sizes[i-1])
