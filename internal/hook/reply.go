@@ -137,5 +137,5 @@ func asReplied(err error) error {
 	return script.Explain(replied)
 }
 
-// scriptPosition is what a server adds to an error inside a script.
-var scriptPosition = regexp.MustCompile(` script: [0-9a-f]{40}, on @?user_script:`)
+// scriptPosition is what a server adds to an error inside a script. Valkey 9 may leave the hash out.
+var scriptPosition = regexp.MustCompile(` script: ([0-9a-f]{40}, )?on @?user_script:`)

@@ -16,6 +16,7 @@ func TestErrorsInsideScripts(t *testing.T) {
 		"OOM command not allowed script: " + sha + ", on @user_script:7.":                                           "OOM command not allowed", // Redis 7
 		"OOM command not allowed script: " + sha + ", on user_script:7.":                                            "OOM command not allowed",
 		"ERR ACL failure in script: User ann has no permissions script: " + sha + ", on @user_script:7.":            "ERR ACL failure in script: User ann has no permissions", // Redis 8
+		"ERR no LFU. Please note. script: on @user_script:475.":                                                     "ERR no LFU. Please note.",                               // Valkey 9
 		"ERR ACL failure in script: User ann has no permissions":                                                    "ERR ACL failure in script: User ann has no permissions",
 		"WRONGTYPE Operation against a key holding the wrong kind of value script: " + sha + ", on @user_script:7.": "WRONGTYPE Operation against a key holding the wrong kind of value",
 		"ERR index out of range": "ERR index out of range",
