@@ -47,6 +47,9 @@ func (t *topology) get(ctx context.Context, client redis.UniversalClient, addres
 	ctx, cancel := context.WithTimeout(ctx, askLife)
 	defer cancel()
 	seen, err := ask(ctx, cluster)
+	if err != nil && t.seen != nil {
+		seen, err = t.seen, nil // the client asks any node who the masters are, which may be one that does not answer
+	}
 	if err == nil {
 		t.seen, t.at = seen, time.Now()
 		t.took = t.at.Sub(start)

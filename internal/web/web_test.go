@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 	"github.com/shardedlist/shardedlist/queue"
 )
@@ -788,30 +790,50 @@ func TestOneMasterIsAway(t *testing.T) {
 	}
 }
 
-// A master that hangs does not hold up those who look at lists of the others.
+// A master that hangs does not hold up those who look at lists of the others, whether or not the client asks it who the masters are.
 func TestOneMasterHangs(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, redistest.Cluster)
-	s := newSite(t, server, func(c *Config) {
-		c.Client = server.Client(t, func(o *redis.UniversalOptions) { o.ReadTimeout, o.MaxRetries = time.Hour, -1 })
-	})
-	name := "l"
-	owner, err := server.SlotOwner(t.Context(), int(s.client.ClusterKeySlot(t.Context(), name).Val()))
-	require.NoError(t, err)
-	s.push(name, 1)
-	get[any](s, "/api/list?name="+name)
-	hangs := server.Nodes()[(owner+1)%3]
-	hangs.Pause()
-	defer hangs.Resume()
-	s.server.watches.nodes.mu.Lock()
-	s.server.watches.nodes.at = time.Time{} // as if a second had passed
-	s.server.watches.nodes.mu.Unlock()
-	s.server.watches.mu.Lock()
-	clear(s.server.watches.lists)
-	s.server.watches.mu.Unlock()
-	view := get[struct{ List listView }](s, "/api/list?name="+name).List
-	assert.EqualValues(t, 1, view.Length)
-	assert.Len(t, view.Nodes, 2)
+	for _, test := range []struct {
+		name  string
+		asked bool
+		nodes int // that the page names
+	}{{"another is asked who the masters are", false, 2}, {"it is asked who the masters are", true, 3}} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, redistest.Cluster)
+			name := "l"
+			owner, err := server.SlotOwner(t.Context(), oneslot.KeysOf(name).Slot())
+			require.NoError(t, err)
+			hangs, answers := server.Nodes()[(owner+1)%3], server.Nodes()[(owner+2)%3].Client(t)
+			var paused atomic.Bool
+			cluster := redis.NewClusterClient(&redis.ClusterOptions{
+				ReadTimeout: time.Hour, MaxRetries: -1,
+				ClusterSlots: func(ctx context.Context) ([]redis.ClusterSlot, error) {
+					if paused.Load() && test.asked {
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+					return answers.ClusterSlots(ctx).Result()
+				},
+			})
+			t.Cleanup(func() { assert.NoError(t, cluster.Close()) })
+			s := newSite(t, server, func(c *Config) { c.Client = cluster })
+			s.push(name, 1)
+			get[any](s, "/api/list?name="+name)
+			paused.Store(true)
+			hangs.Pause()
+			defer hangs.Resume()
+			s.server.watches.nodes.mu.Lock()
+			s.server.watches.nodes.at = time.Time{} // as if a second had passed
+			s.server.watches.nodes.mu.Unlock()
+			s.server.watches.mu.Lock()
+			clear(s.server.watches.lists)
+			s.server.watches.mu.Unlock()
+			view := get[struct{ List listView }](s, "/api/list?name="+name).List
+			assert.EqualValues(t, 1, view.Length)
+			assert.Len(t, view.Nodes, test.nodes)
+		})
+	}
 }
 
 // A server that hangs is noticed, though it takes connections.
