@@ -212,8 +212,8 @@ func notes(r survey.Row) string {
 	}
 	add(r.Armed && r.LookedAgo >= 0, "a consumer looked %.0f s ago", r.LookedAgo.Seconds())
 	add(r.Backlog > 0, "backlog of %s", thousands(r.Backlog))
-	add(r.Newcomers > 0, "%s newcomers", thousands(r.Newcomers))
-	add(r.Unswept > 0, "%s shards to unlink", thousands(r.Unswept))
+	add(r.Newcomers > 0, "%s", plural(r.Newcomers, "newcomer"))
+	add(r.Unswept > 0, "%s to unlink", plural(r.Unswept, "shard"))
 	if q := r.Queue; q != nil {
 		add(true, "%s delayed, %s leased, %s dead", thousands(q.Delayed), thousands(q.Leased), thousands(q.Dead))
 		add(q.Paused, "paused")

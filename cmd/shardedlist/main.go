@@ -115,7 +115,6 @@ Exit codes:
   shardedlist lrange logs 0 -1 > copy.log
   shardedlist shell
   shardedlist --redis redis://:secret@example.com blpop jobs 2.5`,
-		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
@@ -134,7 +133,7 @@ Exit codes:
 	flags.BoolVar(&a.raw, "raw", false, "print elements as they are, also on a terminal")
 	flags.BoolVar(&a.noRaw, "no-raw", false, "quote and number elements, also if this is no terminal")
 	a.addGroups(root)
-	root.SetVersionTemplate("{{.Version}}\n")
+	addVersion(root)
 	root.InitDefaultHelpCmd()
 	help, _, _ := root.Find([]string{"help"})
 	help.Example = "  shardedlist help lpop"

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -336,6 +337,12 @@ func TestHelp(t *testing.T) {
 	got := run(t, miniredis.RunT(t), nil, "--version")
 	assert.Zero(t, got.code)
 	assert.Regexp(t, `^shardedlist version \S+\ncommit +.*\ndate +.*\ngo +go1\.\S+ .*\ngo-redis +v9\.\S+\n$`, got.out)
+	text := got.out
+	var object map[string]string
+	require.NoError(t, json.Unmarshal([]byte(run(t, miniredis.RunT(t), nil, "--version", "--json").out), &object))
+	for _, name := range []string{"version", "commit", "date", "go", "go-redis"} {
+		assert.Regexp(t, name+" +"+regexp.QuoteMeta(object[name])+"\n", text)
+	}
 
 	for _, command := range (&app{}).rootCommand().Commands() {
 		assert.NotEmpty(t, command.Example, command.Name())

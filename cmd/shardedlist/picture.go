@@ -150,6 +150,14 @@ func rowWidth(cells []string) int {
 	return width
 }
 
+// plural is a number of things, of which several have an s.
+func plural(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return thousands(n) + " " + thing + "s"
+}
+
 // thousands formats a number like 1,234,567.
 func thousands(n int64) string {
 	digits := fmt.Sprint(n)

@@ -454,7 +454,7 @@ func (t *top) lists(rows []topRow, columns, lines int) (text []string, marked in
 // insideOf returns the lines of one list: its numbers, and elements at both ends.
 func (t *top) insideOf(row topRow) (text []string) {
 	text = []string{
-		fmt.Sprintf("%s   %s, %s elements in %s shards, %s", printable(row.Name), row.Form, thousands(row.Length), thousands(row.Shards), humanBytes(row.Bytes)),
+		fmt.Sprintf("%s   %s, %s in %s, %s", printable(row.Name), row.Form, plural(row.Length, "element"), plural(row.Shards, "shard"), humanBytes(row.Bytes)),
 		fmt.Sprintf("%s/s in, %s/s out, TTL %s, %s", rate(row.in, row.exact), rate(row.out, row.exact), humanTTL(row.TTL), place(row.Row)),
 		notes(row.Row),
 	}

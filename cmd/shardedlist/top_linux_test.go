@@ -31,7 +31,7 @@ func TestTopReadsOnly(t *testing.T) {
 	p.expect("2 lists")
 	p.keys("n\r")
 	p.expect(`1  "b"`)
-	p.expect("(1 newcomers)")
+	p.expect("(1 newcomer)")
 	p.keys("qj\r")
 	p.expect("plain   plain, 1 elements")
 	p.expect(`0  "p"`)
