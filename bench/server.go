@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,11 @@ type server struct {
 }
 
 func startServer(ctx context.Context, path string, more ...string) (*server, error) {
+	return startProgram(ctx, []string{path}, more...)
+}
+
+// startProgram starts a server by a command, to which the options are added.
+func startProgram(ctx context.Context, command []string, more ...string) (*server, error) {
 	dir, err := os.MkdirTemp("", "shardedlist-bench-")
 	if err != nil {
 		return nil, err
@@ -33,8 +39,9 @@ func startServer(ctx context.Context, path string, more ...string) (*server, err
 		return nil, err
 	}
 	s := &server{addr: net.JoinHostPort("127.0.0.1", port), dir: dir}
-	s.cmd = exec.Command(path, append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no",
-		"--maxclients", "15000", "--logfile", "server.log"}, more...)...)
+	command = append(slices.Clip(command), "--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no",
+		"--maxclients", "15000", "--logfile", "server.log")
+	s.cmd = exec.Command(command[0], append(command[1:], more...)...)
 	if err := s.cmd.Start(); err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, err
@@ -50,7 +57,7 @@ func startServer(ctx context.Context, path string, more ...string) (*server, err
 		time.Sleep(50 * time.Millisecond)
 	}
 	s.stop()
-	return nil, fmt.Errorf("%s does not answer: %w", path, err)
+	return nil, fmt.Errorf("%s does not answer: %w", s.cmd, err)
 }
 
 func (s *server) stop() {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/shardedlist/shardedlist"
 )
@@ -23,8 +24,9 @@ const (
 	spreadShort   = 1000
 	slotsOfRedis  = 16384
 	spreadBurst   = 1024 // calls of one kind before the layouts take turns: they cross two borders of shards
-	spreadCallers = 256
-	spreadShare   = 0.02 // of a processor, for a node at whose limit the two ends are measured
+	spreadClients = 16   // of the two ends, half of which push and half of which pop, as many processes do
+	spreadCallers = 16   // of each client
+	spreadShare   = 0.1  // of a processor, for a node at whose limit the two ends are measured
 )
 
 // spreadResult are the figures of a list over three nodes, next to one in one slot of the same cluster.
@@ -34,8 +36,11 @@ type spreadResult struct {
 	Nodes    []float64      `json:"bytes_of_nodes"` // that the list takes
 	Layouts  []spreadFigure `json:"layouts"`        // one slot first
 	Trips    int            `json:"index_round_trips"`
-	Callers  int            `json:"both_ends_callers"`
-	Limit    float64        `json:"both_ends_limit"` // of a processor, for each node
+	Clients  int            `json:"both_ends_clients"`
+	Callers  int            `json:"both_ends_callers"`  // of each client
+	Limit    float64        `json:"both_ends_limit"`    // of a processor, for each node
+	Emulated bool           `json:"both_ends_emulated"` // the nodes
+	Ends     int            `json:"both_ends_elements"`
 }
 
 type spreadFigure struct {
@@ -57,10 +62,10 @@ type cluster struct {
 	rdb   *redis.ClusterClient
 }
 
-func startCluster(ctx context.Context, path string) (*cluster, error) {
+func startCluster(ctx context.Context, command ...string) (*cluster, error) {
 	c := &cluster{}
 	for i := range spreadNodes {
-		node, err := startServer(ctx, path, "--cluster-enabled", "yes")
+		node, err := startProgram(ctx, command, "--cluster-enabled", "yes")
 		if err != nil {
 			c.stop()
 			return nil, err
@@ -161,6 +166,7 @@ func (t *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 // spreadSubject is one layout, with the figures of each turn.
 type spreadSubject struct {
 	spreadFigure
+	options              []shardedlist.Option
 	short, long, in, out *shardedlist.ShardedList // in and out are the two ends of a wake-up
 
 	shortPushes, shortPops, pushes, pops, wakeUps, busiest []time.Duration
@@ -185,19 +191,23 @@ func (b *bench) spread(ctx context.Context) error {
 		name := fmt.Sprint("parts", parts)
 		subjects = append(subjects, &spreadSubject{
 			spreadFigure: spreadFigure{Parts: parts},
+			options:      options,
 			short:        sharded(c.rdb, name+":short", options...),
 			long:         sharded(c.rdb, name+":long", options...),
 			in:           sharded(c.rdb, name+":wakeup", options...),
 			out:          sharded(popper, name+":wakeup", options...),
 		})
 	}
-	r := &spreadResult{Elements: pick(b, 20_000, 20_000_000), Runs: b.runs, Callers: spreadCallers, Limit: spreadShare}
+	r := &spreadResult{
+		Elements: pick(b, 20_000, 20_000_000), Runs: b.runs,
+		Clients: spreadClients, Callers: spreadCallers, Limit: spreadShare, Ends: pick(b, 20_000, 1_000_000),
+	}
 	for _, step := range []func() error{
 		func() error { return b.spreadWakeUps(ctx, c, subjects) },
 		func() error { return b.spreadFill(ctx, c, subjects, r) },
 		func() error { return b.spreadTimes(ctx, c, subjects) },
 		func() error { return b.spreadTrips(ctx, c, subjects[1].long.Name(), r) },
-		func() error { return b.spreadEnds(ctx, c, subjects) },
+		func() error { return b.spreadEnds(ctx, subjects, r) },
 	} {
 		if err := step(); err != nil {
 			return err
@@ -214,26 +224,28 @@ func (b *bench) spread(ctx context.Context) error {
 	return nil
 }
 
+// fillSpread pushes values, in calls of a shard each.
+func fillSpread(ctx context.Context, list *shardedlist.ShardedList, count int) error {
+	values := slices.Repeat([]any{text(spreadValue)}, spreadStep)
+	for ; count > 0; count -= spreadStep {
+		if _, err := list.RPush(ctx, values[:min(count, spreadStep)]...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // spreadFill fills the lists, and notes what the long ones take.
 func (b *bench) spreadFill(ctx context.Context, c *cluster, subjects []*spreadSubject, r *spreadResult) error {
-	values := slices.Repeat([]any{text(spreadValue)}, spreadStep)
-	fill := func(list *shardedlist.ShardedList, count int) error {
-		for ; count > 0; count -= spreadStep {
-			if _, err := list.RPush(ctx, values[:min(count, spreadStep)]...); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 	for _, s := range subjects {
-		if err := fill(s.short, spreadShort); err != nil {
+		if err := fillSpread(ctx, s.short, spreadShort); err != nil {
 			return err
 		}
 		before, err := c.used(ctx)
 		if err != nil {
 			return err
 		}
-		if err := fill(s.long, r.Elements); err != nil {
+		if err := fillSpread(ctx, s.long, r.Elements); err != nil {
 			return err
 		}
 		after, err := c.used(ctx)
@@ -299,13 +311,36 @@ func (b *bench) spreadTrips(ctx context.Context, c *cluster, name string, r *spr
 	return nil
 }
 
-// spreadEnds measures pushers and poppers at the two ends. The nodes and the client share the processors of one machine, so each node has
-// only a small share of one, as if it were slow: then the nodes are what bounds the rate, and not the client.
-func (b *bench) spreadEnds(ctx context.Context, c *cluster, subjects []*spreadSubject) error {
+// spreadEnds measures pushers and poppers at the two ends. The nodes and the clients share the processors of one machine, so the nodes are
+// slowed down, each to a small share of a processor: then they are what bounds the rate, and not the clients.
+func (b *bench) spreadEnds(ctx context.Context, subjects []*spreadSubject, r *spreadResult) error {
+	command, err := slowed(b.path)
+	if err != nil {
+		return err
+	}
+	r.Emulated = len(command) > 1
+	c, err := startCluster(ctx, command...)
+	if err != nil {
+		return err
+	}
+	defer c.stop()
+	ends := make([][]*shardedlist.ShardedList, len(subjects))
+	for range spreadClients {
+		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{c.nodes[0].addr}})
+		defer client.Close()
+		for i, s := range subjects {
+			ends[i] = append(ends[i], sharded(client, s.long.Name(), s.options...))
+		}
+	}
+	for _, lists := range ends {
+		if err := fillSpread(ctx, lists[0], r.Ends); err != nil {
+			return err
+		}
+	}
 	return c.limited(ctx, spreadShare, func(ctx context.Context) error {
 		for range pick(b, 1, 3) * b.runs {
-			for _, s := range subjects {
-				if err := s.bothEnds(ctx, c, pick(b, time.Second, 3*time.Second)); err != nil {
+			for i, s := range subjects {
+				if err := s.bothEnds(ctx, c, ends[i], pick(b, time.Second, 3*time.Second)); err != nil {
 					return err
 				}
 			}
@@ -314,23 +349,30 @@ func (b *bench) spreadEnds(ctx context.Context, c *cluster, subjects []*spreadSu
 	})
 }
 
-func (s *spreadSubject) bothEnds(ctx context.Context, c *cluster, d time.Duration) error {
+// bothEnds pushes with one half of the clients and pops with the other.
+func (s *spreadSubject) bothEnds(ctx context.Context, c *cluster, lists []*shardedlist.ShardedList, d time.Duration) error {
 	value := text(spreadValue)
-	var turn atomic.Int64
 	before, err := c.cpus()
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	figures, err := load(ctx, c.nodes[0], spreadCallers, d, func(ctx context.Context) error {
-		if turn.Add(1)%2 == 0 {
-			_, err := s.long.RPush(ctx, value)
+	loads := make([]figures, len(lists))
+	var group errgroup.Group
+	for i, list := range lists {
+		group.Go(func() (err error) {
+			loads[i], err = load(ctx, c.nodes[0], spreadCallers, d, func(ctx context.Context) error {
+				if i%2 == 0 {
+					_, err := list.RPush(ctx, value)
+					return err
+				}
+				_, err := list.LPop(ctx)
+				return err
+			})
 			return err
-		}
-		_, err := s.long.LPop(ctx)
-		return err
-	})
-	if err != nil {
+		})
+	}
+	if err := group.Wait(); err != nil {
 		return err
 	}
 	took := time.Since(began)
@@ -338,12 +380,15 @@ func (s *spreadSubject) bothEnds(ctx context.Context, c *cluster, d time.Duratio
 	if err != nil {
 		return err
 	}
-	most := time.Duration(0)
+	most, rate := time.Duration(0), 0.0
 	for i := range after {
 		most = max(most, after[i]-before[i])
 	}
-	s.rates, s.shares = append(s.rates, figures.Ops), append(s.shares, float64(most)/float64(took))
-	s.busiest = append(s.busiest, most/time.Duration(max(1, turn.Load())))
+	for _, load := range loads {
+		rate += load.Ops
+	}
+	s.rates, s.shares = append(s.rates, rate), append(s.shares, float64(most)/float64(took))
+	s.busiest = append(s.busiest, time.Duration(float64(most)/rate/took.Seconds()))
 	return nil
 }
 
@@ -405,13 +450,18 @@ func (c *cluster) untilBlocked(ctx context.Context) error {
 }
 
 func (r *report) spread(s *spreadResult) {
+	emulated := ""
+	if s.Emulated {
+		emulated = " by an emulator, QEMU, which runs their code several times more slowly, and by a limit"
+	}
 	r.section("A list over three nodes", fmt.Sprintf(`A cluster of three nodes, and a list of %s elements of %d bytes: in one slot, and spread over
 %d parts. Both are on the same nodes and take turns, every %d calls or at every wake-up. *Server time* is that of all scripts of
-a push or a pop by one goroutine, pointer moves included. *Both ends* are calls a second of %d goroutines that push at the right end and
-pop at the left one. For them, each node has %.0f %% of a processor: it is stopped for as long as it has had more, for the client shares
-the machine with the nodes, and would be what bounds the rate. *Share* is what the busiest node has taken. The ends of a list of this
+a push or a pop by one goroutine, pointer moves included. *Both ends* are calls a second of %d clients of %d goroutines each, half of which
+push at the right end while the others pop at the left one, of a list of %s elements. The clients share the machine with the nodes, and
+would be what bounds the rate; so the nodes are slowed down%s: each has %.0f %% of a processor, and is stopped for as long as it has had
+more. *Share* is what the busiest node has taken. The ends of a list of this
 length are on two nodes; they may be on one, which is then as busy as with one slot. *Wake-up* is from the call of a push to the return
-of a blocked pop, p50. Medians of all turns.`, count(s.Elements), spreadValue, spreadParts, spreadBurst, s.Callers, 100*s.Limit))
+of a blocked pop, p50. Medians of all turns.`, count(s.Elements), spreadValue, spreadParts, spreadBurst, s.Clients, s.Callers, count(s.Ends), emulated, 100*s.Limit))
 	t := r.table("", "list", "bytes per element", fmt.Sprintf("server time of a push, %s elements", count(spreadShort)), "of a pop",
 		fmt.Sprintf("of a push, %s elements", count(s.Elements)), "of a pop", "both ends", "share", "CPU of the busiest node a call", "wake-up")
 	for _, f := range s.Layouts {
