@@ -33,7 +33,7 @@ func TestTopReadsOnly(t *testing.T) {
 	p.expect(`1  "b"`)
 	p.expect("(1 newcomer)")
 	p.keys("qj\r")
-	p.expect("plain   plain, 1 elements")
+	p.expect("plain   plain, 1 element in")
 	p.expect(`0  "p"`)
 	p.keys("\x03")
 	assert.Equal(t, exitOK, <-p.ended)

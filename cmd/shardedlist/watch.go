@@ -149,7 +149,7 @@ func newSince(ctx context.Context, list elements, before seen) (pushed []string,
 		return nil, seen{}, err
 	}
 	grown := now.length - before.length
-	right, whole, err := grow(ctx, list, before.right, now.right, grown, func(n int64) (start, stop int64) { return -n, -1 })
+	right, whole, err := grow(ctx, list, before.right, &now.right, grown, func(n int64) (start, stop int64) { return -n, -1 })
 	if err != nil {
 		return nil, seen{}, err
 	}
@@ -157,7 +157,7 @@ func newSince(ctx context.Context, list elements, before seen) (pushed []string,
 	if whole {
 		return right, now, nil // nothing of before is left
 	}
-	left, whole, err := grow(ctx, list, before.left, now.left, grown-int64(len(right)), func(n int64) (start, stop int64) { return 0, n - 1 })
+	left, whole, err := grow(ctx, list, before.left, &now.left, grown-int64(len(right)), func(n int64) (start, stop int64) { return 0, n - 1 })
 	if whole {
 		left = nil // they may have been there, behind those that were popped
 	}
@@ -167,9 +167,11 @@ func newSince(ctx context.Context, list elements, before seen) (pushed []string,
 
 // grow returns the elements of an end that are before those which were there before, the outermost first. It looks at more of the list
 // until it finds some of those: at not much more if the list has not grown, since then they were probably popped. whole tells that
-// it has looked at all, and found none.
-func grow(ctx context.Context, list elements, before, now []string, grown int64, of func(n int64) (start, stop int64),
+// it has looked at all, and found none. The end is as it was at the last of these looks, so that the next one goes on there.
+func grow(ctx context.Context, list elements, before []string, end *[]string, grown int64, of func(n int64) (start, stop int64),
 ) (pushed []string, whole bool, err error) {
+	now := *end
+	defer func() { *end = slices.Clone(now[:min(len(now), watchedEnd)]) }()
 	most := int64(watchedMost)
 	if grown <= 0 {
 		most = 8 * watchedEnd

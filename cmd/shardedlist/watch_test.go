@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,6 +84,46 @@ func TestWatchPrintsWhatIsPushed(t *testing.T) {
 	}
 }
 
+// growing is a list to which an element is pushed before each read.
+type growing struct {
+	*shardedlist.ShardedList
+	pushed int
+}
+
+func (g *growing) LRange(ctx context.Context, start, stop int64) ([]string, error) {
+	g.pushed++
+	if _, err := g.RPush(ctx, g.pushed); err != nil {
+		return nil, err
+	}
+	return g.ShardedList.LRange(ctx, start, stop)
+}
+
+// What is pushed between the reads of a look is printed once.
+func TestWatchPrintsOnceWhatIsPushedMeanwhile(t *testing.T) {
+	t.Parallel()
+	list, err := shardedlist.New(redistest.Start(t, redistest.Embedded).Client(t), "l")
+	require.NoError(t, err)
+	grown := &growing{ShardedList: list}
+	before, err := look(t.Context(), grown)
+	require.NoError(t, err)
+	var printed []string
+	for i := range 100 {
+		var pushed []string
+		for n := range i % 3 * watchedEnd { // more than a look
+			_, err := list.RPush(t.Context(), fmt.Sprint("more ", i, n))
+			require.NoError(t, err)
+		}
+		pushed, before, err = newSince(t.Context(), grown, before)
+		require.NoError(t, err)
+		printed = append(printed, pushed...)
+	}
+	printed = slices.DeleteFunc(printed, func(value string) bool { return strings.HasPrefix(value, "more ") })
+	for i, value := range printed {
+		require.Equal(t, strconv.Itoa(i+3), value, "the first look has read two")
+	}
+	assert.Greater(t, len(printed), 200)
+}
+
 // Who watches a list sees what is pushed after a failure of the server, and not again what was there before. What does not pass by itself
 // ends it.
 func TestWatchGoesOnWhenTheServerIsBack(t *testing.T) {
@@ -118,8 +159,8 @@ func TestWatchGoesOnWhenTheServerIsBack(t *testing.T) {
 	}
 	next := func() {
 		n, err := strconv.Atoi(lines.Text())
-		require.NoError(t, err)
-		require.Greater(t, n, shown, "it has been printed before")
+		assert.NoError(t, err)
+		assert.Greater(t, n, shown, "it has been printed before")
 		shown = n
 	}
 	go func() { first <- lines.Scan() }()
