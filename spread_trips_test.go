@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -55,18 +56,22 @@ func TestRoundTripsOfASpreadList(t *testing.T) {
 		rdb.AddHook(trips)
 		for _, counts := range []bool{false, true} { // the first time, servers get to know scripts, and the client the list
 			calls := func(name string, call func() error) {
-				more := 0
+				start, more, most := time.Now(), 0, 0
 				for range elements {
 					took := trips.of(t, call)
-					if counts {
-						assert.LessOrEqual(t, took, int64(4), name)
+					if took > 4 {
+						most++
 					}
 					if took > 1 {
 						more++
 					}
 				}
+				looks := int(time.Since(start) / time.Second) // at the other end, which a client looks at once a second
+				if counts {
+					assert.LessOrEqual(t, most, looks, name)
+				}
 				if counts && name != "LIndex" {
-					assert.LessOrEqual(t, more, elements/capacity+1, name) // only at the borders
+					assert.LessOrEqual(t, more, elements/capacity+1+looks, name) // only at the borders
 				}
 			}
 			at := int64(0)
