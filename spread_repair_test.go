@@ -260,8 +260,8 @@ func TestRepairUnderTraffic(t *testing.T) {
 		}
 		repairer := openList(t, server.Client(t), list.Name())
 		struck := 0
-		until := time.Now().Add(3 * time.Second)
-		for time.Now().Before(until) {
+		start := time.Now()
+		for time.Since(start) < 3*time.Second || struck == 0 && time.Since(start) < time.Minute {
 			takeBack := takenBack(t, list)
 			for before := next.Load(); next.Load() < before+20; {
 				_, err := list.LLen(t.Context())
