@@ -3,6 +3,8 @@
 //
 //	cd bench && go run .
 //
+// If qemu-user is installed, nodes run in it while the two ends of a spread list are measured: see slowed.
+//
 // This writes the page again from the stored figures:
 //
 //	go run . -from results.json
