@@ -102,19 +102,20 @@ func (w *twins) next() twinStep {
 			pick("0", "0", "0", "0", "0", "0", "5"), pick("0", "0", "0", "0", "0", "0", "1000"), "9", // limits
 			random[:16])}
 	case dice < 37 && len(w.leased) > 0:
-		step = twinStep{"queue_settle", session("00000000000000000000eeee")}
+		step = twinStep{"queue_settle", []string{""}}
 		for range 1 + w.rng.IntN(4) {
 			i := w.rng.IntN(len(w.leased))
-			verdict := []string{w.leased[i], "", "", ""}
+			member := w.leased[i]
 			if w.rng.IntN(6) > 0 && len(w.leased) > 1 {
 				w.leased = slices.Delete(w.leased, i, i+1)
 			}
 			if w.rng.IntN(12) == 0 {
-				verdict = []string{verdict[0], pick("0", "5000", "3600000"), "it failed", pick("", "1")}
+				step.args = append(step.args, member, pick("0", "5000", "3600000"), "it failed", pick("", "1"))
 			} else if w.rng.IntN(12) == 0 {
-				verdict[2] = strings.Repeat("u", 40)
+				step.args = append(step.args, member, "", strings.Repeat("u", 40), "")
+			} else {
+				step.args[0] += member
 			}
-			step.args = append(step.args, verdict...)
 		}
 	case w.seed%2 == 0:
 		step = twinStep{"", strings.Fields(pick("HSET queue paused 1", "HDEL queue paused", "HDEL queue paused", "HDEL queue paused", "HSET queue waits limit",
@@ -179,8 +180,9 @@ func (w *twins) note(step twinStep, reply any) {
 		w.runs++
 	}
 	if words, ok := reply.([]any); ok {
-		for _, element := range taken(words) {
-			w.leased = append(w.leased, element[leaseSize+idAt:leaseSize+attemptAt]+element[:leaseSize])
+		leaseName, envelopes := taken(words)
+		for _, envelope := range envelopes {
+			w.leased = append(w.leased, envelope[idAt:attemptAt]+leaseName)
 		}
 	}
 }

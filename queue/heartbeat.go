@@ -65,13 +65,20 @@ func (r *run) extend(leases []*lease) error {
 		if err != nil {
 			return err
 		}
-		for i, held := range reply.(string) {
-			if held == '1' {
-				part[i].lost.Reset(max(0, r.lease-time.Since(sent)))
-			} else {
-				part[i].end(ErrLeaseLost)
-			}
-		}
+		r.extended(part, reply.(string), sent)
 	}
 	return nil
+}
+
+// extended notes what the server has told of leases that it was asked to extend at that time: '1' for each that it has extended.
+func (r *run) extended(leases []*lease, held string, sent time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, l := range leases {
+		if held[i] == '1' {
+			r.setEnd(l, sent.Add(r.lease))
+		} else {
+			l.end(ErrLeaseLost)
+		}
+	}
 }

@@ -26,7 +26,7 @@ func take(t *testing.T, q *Queue, count int) (jobs []*Job, claims []claim) {
 	require.NoError(t, err)
 	elements, _ := s.Read(reply)
 	for _, element := range elements {
-		job, c, err := leased(element)
+		job, c, err := leased(element, s.leaseName)
 		require.NoError(t, err)
 		jobs, claims = append(jobs, job), append(claims, c)
 	}
@@ -218,7 +218,7 @@ func TestATakeThatIsSentAgainBearsWithAMissingEnvelope(t *testing.T) {
 		}
 		require.Len(t, send(), 2)
 		require.Len(t, send(), 2, "it was sent again")
-		first, _, err := leased(send()[0])
+		first, _, err := leased(send()[0], s.leaseName)
 		require.NoError(t, err)
 		require.NoError(t, rdb.HDel(ctx, q.keys.jobs, first.member[:len(first.member)-leaseSize]).Err())
 		assert.Len(t, send(), 1)
@@ -442,7 +442,7 @@ func TestAProcessWithOtherLimitsDoesNotHideWhoWaits(t *testing.T) {
 			require.NoError(t, err)
 			elements, _ := other.Read(reply)
 			for _, element := range elements {
-				_, c, err := leased(element)
+				_, c, err := leased(element, other.leaseName)
 				require.NoError(t, err)
 				require.NoError(t, q.settle(ctx, c, verdict{counts: true}))
 			}

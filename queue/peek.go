@@ -88,6 +88,9 @@ func (q *Queue) jobsAt(ctx context.Context, members *redis.ZSliceCmd) (jobs []*J
 		text, found := envelope.(string) // or it has ended meanwhile
 		if job, err := Parse(text); found && err == nil {
 			job.Due = time.UnixMilli(int64(max(times[i].Score, -times[i].Score)))
+			if times[i].Score < 0 {
+				job.Attempt++ // the envelope counts those that have ended
+			}
 			jobs = append(jobs, job)
 		}
 	}

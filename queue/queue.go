@@ -19,7 +19,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist"
-	"github.com/shardedlist/shardedlist/internal/batch"
 	"github.com/shardedlist/shardedlist/internal/inside"
 	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/oneslot"
@@ -40,7 +39,6 @@ type Queue struct {
 	list, dead *shardedlist.ShardedList
 	one, grave *oneslot.List // the same two, as scripts work on them
 	keys       keys
-	settlers   *batch.Batcher
 }
 
 // keys are those beside the list, see lua/shared/jobs.lua.
@@ -78,7 +76,6 @@ func New(rdb redis.UniversalClient, name string, opts ...Option) (*Queue, error)
 		return nil, q.wrap("open", err)
 	}
 	q.keys = keys{prefix + "queue", prefix + "queue:times", prefix + "queue:jobs"}
-	q.settlers = batch.New(q.one.Sessions(), &batch.Kind{Join: q.joinSettles, Share: shareSettles})
 	return q, nil
 }
 

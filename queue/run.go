@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -33,40 +34,36 @@ const lastMoment = time.Second
 // All jobs of one Run share a heartbeat and a connection on which it waits. A push, a job that ends, [Queue.Resume], or the time at which
 // a job is due wakes it. It asks without a reason only when a BLPOP ends: every two seconds, or after half of the client's ReadTimeout if
 // that is shorter.
+//
+// While jobs that are done are being settled, others begin. So one Run leases up to twice as many jobs as it has workers.
 func (q *Queue) Run(ctx context.Context, workers int, handler Handler) error {
 	if workers < 1 || workers > MaxWorkers || handler == nil {
 		return fmt.Errorf("%w: %d workers, and a handler that is nil: %t", ErrWorkers, workers, handler == nil)
 	}
-	r := &run{Queue: q, handler: handler, ctx: ctx, workers: workers, free: workers, leases: map[string]*lease{}}
-	r.changed.L = &r.mu
+	values := context.WithoutCancel(ctx)
+	r := &run{Queue: q, handler: handler, values: values, workers: workers, free: workers, leases: map[string]*lease{}}
+	r.changed.L, r.returned.L = &r.mu, &r.mu
 	stop := context.AfterFunc(ctx, r.stop)
 	defer stop()
 	var end context.CancelFunc
-	r.settles, end = context.WithCancel(context.WithoutCancel(ctx))
+	r.settles, end = context.WithCancel(values)
 	defer end()
+	context.AfterFunc(r.settles, r.over)
 	go r.beat()
+	go r.settleAllThatReturn()
 
-	taken := make(chan error, 1)
+	ended := make(chan error, 1)
 	go func() {
-		s := &source{Queue: q, name: uuid.NewString()[:8]}
-		taker := blocking.Taker{
-			Source: s, Sessions: q.one.Sessions(), Want: r.want,
-			Deliver: func(elements []string) { r.begin(elements, s.sent) },
-			Failed: func(err error) (final bool) {
-				q.report("take jobs", err)
-				return isFinal(err)
-			},
-		}
-		taken <- taker.Run(ctx)
-		close(taken)
+		ended <- r.take(ctx)
+		close(ended)
 	}()
 	var err error
 	select {
-	case err = <-taken:
+	case err = <-ended:
 		r.stop()
 	case <-ctx.Done():
 	}
-	return q.wrap("run", errors.Join(err, r.finish(taken)))
+	return q.wrap("run", errors.Join(err, r.finish(ended)))
 }
 
 // run is one call of Run.
@@ -74,25 +71,35 @@ type run struct {
 	*Queue
 	handler Handler
 	workers int
-	ctx     context.Context
+	values  context.Context // that of Run, without its end
 
-	mu      sync.Mutex
-	changed sync.Cond // free or stopped has changed
-	free    int       // how many more handlers may be called
-	stopped bool
-	failed  bool              // the end of a job could not be recorded
-	leases  map[string]*lease // the latest of each job, by the id that the server knows
+	mu       sync.Mutex
+	changed  sync.Cond // free, held or stopped has changed
+	returned sync.Cond // there are endings, or settles has ended
+	free     int       // how many more handlers may be called
+	held     int       // how many leases have not been settled
+	stopped  bool
+	failed   bool              // the end of a job could not be recorded
+	leases   map[string]*lease // the latest of each job, by the id that the server knows
+	endings  []ending          // of handlers that have returned
+	expiry   *time.Timer       // runs expire; nil before there are leases
+	expires  time.Time         // when it does
 
 	settles context.Context // ends when Run returns
 }
 
-// lease is a job that this process has leased.
-type lease struct {
-	claim
-	job  *Job // as the handler gets it, who may change it
-	ctx  context.Context
-	end  context.CancelCauseFunc
-	lost *time.Timer // ends ctx when the lease ends
+// take takes jobs until ctx ends, or the server refuses for good.
+func (r *run) take(ctx context.Context) error {
+	s := &source{Queue: r.Queue, name: uuid.NewString()[:8]}
+	taker := blocking.Taker{
+		Source: s, Sessions: r.one.Sessions(), Want: r.want,
+		Deliver: func(envelopes []string) { r.begin(envelopes, s.leaseName, s.sent) },
+		Failed: func(err error) (final bool) {
+			r.report("take jobs", err)
+			return isFinal(err)
+		},
+	}
+	return taker.Run(ctx)
 }
 
 // stop makes the run take no more jobs.
@@ -105,65 +112,43 @@ func (r *run) stop() {
 
 // want waits until a handler may be called.
 func (r *run) want() (count int, ok bool) {
+	runtime.Gosched() // handlers that return at once are not waited for
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for r.free == 0 && !r.stopped {
+	for r.room() == 0 && !r.stopped {
 		r.changed.Wait()
 	}
-	return min(r.free, maxTake), !r.stopped
+	return min(r.room(), maxTake), !r.stopped
 }
+
+// room returns how many jobs may be taken. The lock is held.
+func (r *run) room() int { return min(r.free, 2*r.workers-r.held) }
 
 // begin calls handlers for jobs that were taken by an operation that was sent then. Their leases may have begun at that time. If that was
 // long ago, since the server or the connection was held up, they are extended first: no handler runs in the belief of a lease that has
 // ended.
-func (r *run) begin(elements []string, sent time.Time) {
-	leases := make([]*lease, 0, len(elements))
-	for _, element := range elements {
-		job, c, err := leased(element)
+func (r *run) begin(envelopes []string, leaseName string, sent time.Time) {
+	leases := make([]*lease, 0, len(envelopes))
+	for _, envelope := range envelopes {
+		job, c, err := leased(envelope, leaseName)
 		if err != nil {
 			r.report("take jobs", err) // the script has written another envelope
 			continue
 		}
 		l := &lease{claim: c, job: job}
-		l.ctx, l.end = context.WithCancelCause(context.WithoutCancel(r.ctx))
-		l.lost = time.AfterFunc(r.lease, func() { l.end(ErrLeaseLost) })
+		l.ctx, l.end = context.WithCancelCause(r.values)
 		leases = append(leases, l)
 	}
-	r.mu.Lock()
-	for _, l := range leases {
-		if old := r.leases[l.id()]; old != nil {
-			old.end(ErrLeaseLost) // no matter what its timer says
-		}
-		r.leases[l.id()] = l
-	}
-	r.free -= len(leases)
-	late := r.stopped
-	r.mu.Unlock()
-	r.date(leases, sent)
+	late := r.hold(leases, sent)
 	for _, l := range leases {
 		if l.ctx.Err() != nil { // the lease is lost, or nobody can tell
-			r.release(l)
+			r.mu.Lock()
+			r.free++
+			r.mu.Unlock()
+			r.release(true, ending{claim: l.claim, lease: l})
 			continue
 		}
 		go r.work(l, late)
-	}
-}
-
-// date sets when leases end that began at that time at the earliest, or extends them.
-func (r *run) date(leases []*lease, sent time.Time) {
-	if time.Since(sent) > r.lease/beatsPerLease {
-		err := r.extend(leases)
-		if err == nil {
-			return
-		}
-		r.report("extend leases", err)
-	}
-	for _, l := range leases {
-		if left := r.lease - time.Since(sent); left > 0 {
-			l.lost.Reset(left)
-		} else {
-			l.end(ErrLeaseLost)
-		}
 	}
 }
 
@@ -178,12 +163,7 @@ func (r *run) work(l *lease, late bool) {
 		if late {
 			v = verdict{}
 		}
-		if !r.settleUntilDone(r.settles, l.claim, v) {
-			r.mu.Lock()
-			r.failed = true
-			r.mu.Unlock()
-		}
-		r.release(l)
+		r.settleSoon(l, v)
 	}()
 	switch {
 	case late:
@@ -199,27 +179,14 @@ var (
 	errExhausted = errors.New("the lease of the last attempt ran out")
 )
 
-// release lets another handler be called.
-func (r *run) release(l *lease) {
-	l.lost.Stop()
-	l.end(nil)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.leases[l.id()] == l {
-		delete(r.leases, l.id())
-	}
-	r.free++
-	r.changed.Broadcast()
-}
-
 // finish waits for the taker and for the handlers.
-func (r *run) finish(taken <-chan error) error {
+func (r *run) finish(ended <-chan error) error {
 	over := make(chan struct{})
 	go func() {
-		<-taken
+		<-ended
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		for r.free < r.workers {
+		for r.held > 0 && r.settles.Err() == nil {
 			r.changed.Wait()
 		}
 		close(over)
@@ -240,6 +207,17 @@ func (r *run) finish(taken <-chan error) error {
 		r.each(func(l *lease) { l.end(ErrShutdown) })
 	}
 	return ErrUnfinished
+}
+
+// over ends what still runs in the background when Run returns.
+func (r *run) over() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.returned.Broadcast()
+	r.changed.Broadcast()
+	if r.expiry != nil {
+		r.expiry.Stop()
+	}
 }
 
 // each calls do for each lease.

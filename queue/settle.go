@@ -10,10 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/shardedlist/shardedlist/internal/batch"
 	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/script"
-	"github.com/shardedlist/shardedlist/internal/session"
 )
 
 var (
@@ -39,48 +37,48 @@ type claim struct {
 // id returns the id of the job, as the server knows it.
 func (c claim) id() string { return c.member[:len(c.member)-leaseSize] }
 
+// ending is a lease that is to end, and what becomes of its job.
+type ending struct {
+	claim
+	verdict
+	lease *lease // or nil for one that no handler was called for
+}
+
 // settle ends a lease. It returns ErrLeaseLost if the lease had ended before.
 func (q *Queue) settle(ctx context.Context, c claim, v verdict) error {
 	if v.dead {
 		return q.bury(ctx, c, v.reason)
 	}
-	r := batch.NewRequest()
-	r.Count = 1
-	if v.done {
-		r.Values = []any{c.member, "", c.unique, ""}
-	} else {
-		counts := ""
-		if v.counts {
-			counts = "1"
-		}
-		r.Values = []any{c.member, v.delay.Milliseconds(), v.reason, counts}
-		r.Bytes = c.size + len(v.reason) // which the script reads and writes
-	}
-	if err := q.settlers.Do(ctx, r); !script.IsDone(err) {
-		return err
-	}
-	held := r.Length == 1
-	r.Recycle()
-	if !held {
+	held, err := q.settleAll(ctx, []ending{{claim: c, verdict: v}})
+	if script.IsDone(err) && held != "1" {
 		return ErrLeaseLost
 	}
-	return nil
+	return err
 }
 
-// joinSettles makes one operation of what several handlers have come to.
-func (q *Queue) joinSettles(requests []*batch.Request) session.Operation {
-	op := q.operation(settleScript, 4*len(requests))
-	for _, r := range requests {
-		op.Append(r.Values...)
+// settleAll ends leases of jobs that do not go to the dead, in one operation. It may be carried out twice: no other lease has the name of
+// one of these.
+func (q *Queue) settleAll(ctx context.Context, endings []ending) (held string, err error) {
+	plain := make([]byte, 0, len(endings)*len(endings[0].member))
+	args := []any{nil}
+	for _, e := range endings {
+		switch {
+		case !e.done:
+			counts := ""
+			if e.counts {
+				counts = "1"
+			}
+			args = append(args, e.member, e.delay.Milliseconds(), e.reason, counts)
+		case e.unique != "":
+			args = append(args, e.member, "", e.unique, "")
+		default:
+			plain = append(plain, e.member...)
+		}
 	}
-	return op
-}
-
-func shareSettles(requests []*batch.Request, reply any) (surplus []string) {
-	for i, held := range reply.(string) {
-		requests[i].Length = int64(held - '0')
-	}
-	return nil
+	args[0] = plain
+	reply, err := q.one.Sessions().Confirmed(settleScript, []any{q.one.Keys().Meta}, args...).Run(ctx)
+	held, _ = reply.(string)
+	return held, err
 }
 
 func (q *Queue) bury(ctx context.Context, c claim, reason string) error {
@@ -97,11 +95,16 @@ func (q *Queue) bury(ctx context.Context, c claim, reason string) error {
 	return err
 }
 
-// settleUntilDone repeats settle while the server does not answer, or cannot do it, until ctx ends. If the server refuses for good, it
-// gives up, and the lease runs out. It reports whether the lease is over.
-func (q *Queue) settleUntilDone(ctx context.Context, c claim, v verdict) bool {
+// settleUntilDone ends leases, and repeats that while the server does not answer, or cannot do it, until ctx ends. If the server refuses
+// for good, it gives up, and the leases run out. It reports whether they are over. One that goes to the dead comes alone.
+func (q *Queue) settleUntilDone(ctx context.Context, endings ...ending) bool {
 	for attempt := 0; ; attempt++ {
-		err := q.settle(ctx, c, v)
+		var err error
+		if endings[0].dead {
+			err = q.bury(ctx, endings[0].claim, endings[0].reason)
+		} else {
+			_, err = q.settleAll(ctx, endings)
+		}
 		if script.IsDone(err) || errors.Is(err, ErrLeaseLost) {
 			return true
 		}

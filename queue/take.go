@@ -32,6 +32,7 @@ type source struct {
 	look         time.Time // when that is; zero if not before the bell
 	sawNewcomers time.Time
 	sent         time.Time // when the last operation was
+	leaseName    string    // of the jobs in its reply
 }
 
 var _ blocking.Source = (*source)(nil)
@@ -50,7 +51,7 @@ func (s *source) Pop(count int, wait blocking.Wait, release string) session.Oper
 	return op
 }
 
-// Read reads the reply of an operation that takes jobs. An element is the end of a member, and the envelope.
+// Read reads the reply of an operation that takes jobs. The elements are envelopes.
 func (s *source) Read(reply any) (elements []string, exhausted bool) {
 	words := reply.([]any)
 	now := time.Now()
@@ -61,25 +62,26 @@ func (s *source) Read(reply any) (elements []string, exhausted bool) {
 	if words[1] == int64(1) {
 		s.sawNewcomers = now
 	}
-	return taken(words), words[1] != int64(2)
+	s.leaseName, elements = taken(words)
+	return elements, words[1] != int64(2)
 }
 
-// taken returns the elements of a reply.
-func taken(words []any) (elements []string) {
-	lease := words[2].(string)
-	for _, envelope := range words[3:] {
-		elements = append(elements, lease+envelope.(string))
+// taken returns the envelopes in a reply, and the name of their leases: what is behind the ids in their members.
+func taken(words []any) (leaseName string, envelopes []string) {
+	envelopes = make([]string, len(words)-3)
+	for i, envelope := range words[3:] {
+		envelopes[i] = envelope.(string)
 	}
-	return elements
+	return words[2].(string), envelopes
 }
 
-// leased returns the job of an element, and the claim on its lease.
-func leased(element string) (job *Job, c claim, err error) {
-	lease, envelope := element[:leaseSize], element[leaseSize:]
+// leased returns the job of an envelope, and the claim on its lease.
+func leased(envelope, leaseName string) (job *Job, c claim, err error) {
 	if job, err = Parse(envelope); err != nil {
 		return nil, claim{}, err
 	}
-	job.member = envelope[idAt:attemptAt] + lease
+	job.Attempt++ // the envelope counts those that have ended
+	job.member = envelope[idAt:attemptAt] + leaseName
 	return job, claim{job.member, job.unique, len(envelope)}, nil
 }
 
@@ -87,10 +89,15 @@ func leased(element string) (job *Job, c claim, err error) {
 func (s *source) Reclaim(reply any) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.lease)
 	defer cancel()
-	for _, element := range taken(reply.([]any)) {
-		if _, c, err := leased(element); err == nil {
-			s.settleUntilDone(ctx, c, verdict{}) // or else its lease ends
+	var endings []ending
+	leaseName, envelopes := taken(reply.([]any))
+	for _, envelope := range envelopes {
+		if _, c, err := leased(envelope, leaseName); err == nil {
+			endings = append(endings, ending{claim: c})
 		}
+	}
+	if len(endings) > 0 {
+		s.settleUntilDone(ctx, endings...) // or else the leases end
 	}
 }
 

@@ -24,7 +24,8 @@ var brokenJobs = []struct {
 	words string // in the violation
 }{
 	{"a take that forgets to lease", rewrittenQueue(
-		"  redis.call('HSET', JOBS, unpack(fields))\n  redis.call('ZADD', TIMES, unpack(scores))\n", ""),
+		"  redis.call('HSET', JOBS, unpack(fields))\n  if count >= MANY", "  if count >= MANY",
+		"  redis.call('ZADD', TIMES, unpack(scores))\n  save_record", "  save_record"),
 		"none", "jobs lost"},
 	{"a settle of whatever lease there is", rewrittenQueue(
 		"  members[#members + 1] = ARGV[i]\n",
@@ -58,7 +59,7 @@ var brokenJobs = []struct {
 		"local holds = score and tonumber(score) < 0\n  replies[i] = holds and '1' or '0'", "local holds = score and tonumber(score) < 0\n  replies[i] = '1'"),
 		"stall", "done twice at a time|done again, and nothing"},
 	{"a settle that leaves the envelope", rewrittenQueue("redis.call('HDEL', JOBS, unpack(gone))", ""), "none", "have a time, and"},
-	{"a settle that keeps the unique key", rewrittenQueue("if key ~= '' and redis.call('GET', QUEUE .. ':unique:' .. key) == id then", "if false then"),
+	{"a settle that keeps the unique key", rewrittenQueue("if key ~= '' and redis.pcall('GET', QUEUE .. ':unique:' .. key) == id then", "if false then"),
 		"none", "unique keys have outlived"},
 	{"a unique key that is not looked at", rewrittenQueue("local other = ARGV[8] ~= '' and redis.call('GET', unique)", "local other = false"), "none", "unique key"},
 	{"a failure that is forgotten", rewrittenQueue("    delay_jobs({ delayed[i] }, now + tonumber(delay), now, waits)\n",

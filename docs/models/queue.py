@@ -88,13 +88,13 @@ class Queue:
         due = sorted((at, job) for job, (at, _) in self.delayed.items() if at <= self.now)
         fresh = [job for _, job in due[:budget]]
         budget -= len(fresh)
-        got = [(job, self.leased[job][1]) for job in taken] + [(job, self.delayed.pop(job)[1]) for job in fresh]
+        got = [(job, self.leased[job][1] + 1) for job in taken] + [(job, self.delayed.pop(job)[1]) for job in fresh]
         got += self.waiting[:budget]
         del self.waiting[:budget]
         self.names += 1
         jobs = [(job, attempt + 1, (self.names if self.has("name") else attempt + 1, self.names)) for job, attempt in got]
         for job, attempt, name in jobs:
-            self.leased[job] = (self.now + self.lease, attempt, name)
+            self.leased[job] = (self.now + self.lease, attempt - 1, name)  # with the attempts that have ended
             self.starts.append(self.now)
         if interval and jobs and self.has("tokens"):
             self.tat, self.pace = max(self.tat, self.now) + len(jobs) * interval, (interval, burst)
@@ -151,7 +151,7 @@ class Queue:
         elif how == "dead":
             self.dead.append(job)
         else:
-            self.delay(job, max(0, attempt - (how == "back")), self.now + delay)
+            self.delay(job, attempt + (how == "retry"), self.now + delay)
         if self.waits == "concurrency" and self.has("end_rings"):
             self.waits = None
             self.ring()
@@ -191,9 +191,10 @@ class Queue:
 class Process:
     def __init__(self, name, workers):
         self.name, self.workers, self.running, self.state, self.count, self.until = name, workers, [], "free", 0, None
+        self.returned = []  # handlers have, and their leases are not settled
 
     def idle(self):
-        return self.workers - len(self.running)
+        return min(self.workers - len(self.running), 2 * self.workers - len(self.running) - len(self.returned))
 
 
 class Walk:
@@ -207,6 +208,7 @@ class Walk:
         self.processes = [Process(i, r.choice([1, 1, 2, 3])) for i in range(r.choice([1, 2, 3]))]
         self.mortal = r.random() < .3 and len(self.processes) > 1
         self.sluggish = self.careless = r.random() < .3  # handlers may outlive their leases
+        self.late = []  # copies of settles that are on their way
         self.todo, self.next, self.died = r.choice([5, 12, 25]), 0, False
 
     def wake(self, p):
@@ -265,7 +267,19 @@ class Walk:
         how, delay = r.choice([("done", 0), ("done", 0), ("done", 0), ("retry", r.choice([0, 2, 9])), ("back", 0)])
         if attempt >= q.attempts and how == "retry":
             how = "dead"
-        q.settle(job, name, how, delay)
+        p.returned.append((job, attempt, name, how, delay))
+
+    def settle(self, p):
+        while p.returned and self.r.random() < .8:
+            job, _, *ending = p.returned.pop(0)
+            self.q.settle(job, *ending)
+            if self.r.random() < .2:
+                self.late.append((job, *ending))
+
+    def come_late(self):
+        """A copy of a settle arrives, which has no record: the lease is over, and no other has its name."""
+        if self.late and self.q.settle(*self.late.pop(self.r.randrange(len(self.late)))):
+            raise Violation("a late copy of a settle ends another lease")
 
     def die(self):
         p = self.r.choice(self.processes)
@@ -278,6 +292,7 @@ class Walk:
         for p in self.processes:
             if not (self.sluggish and self.r.random() < .9):
                 p.running = [(j, a, n) for j, a, n in p.running if q.extend(j, n)]
+                p.returned = [e for e in p.returned if q.extend(e[0], e[2])]
 
     def tick(self):
         self.q.now += 1
@@ -301,6 +316,8 @@ class Walk:
                 p = r.choice(self.processes)
                 if p.running and (not self.sluggish or r.random() < .1):
                     self.finish(p)
+                if r.random() < .8:
+                    self.settle(p)
             elif x < .72:
                 q.paused = True
             elif x < .76:
@@ -311,6 +328,8 @@ class Walk:
                 self.die()
             elif x < .95:
                 self.tick()
+            elif x < .97:
+                self.come_late()
             self.check()
         if q.paused:
             q.resume()
@@ -318,9 +337,12 @@ class Walk:
         idle = 0
         for _ in range(4000):  # from now on nothing happens but what somebody is woken for
             acted = any([self.step(p) for p in self.processes])
-            busy = [p for p in self.processes if p.running]
+            busy = [p for p in self.processes if p.running or p.returned]
             if busy:
-                self.finish(r.choice(busy))
+                p = r.choice(busy)
+                if p.running:
+                    self.finish(p)
+                self.settle(p)
             if not self.next or idle > 200:
                 break
             if not acted and not busy:

@@ -52,7 +52,7 @@ if not room then
 end
 
 redis.call('HDEL', QUEUE, 'never') -- changes nothing, and OOM allows it
-put_planned(list, false, room, plan, { envelope_of(id, attempt, unique, payload, ARGV[7]) }, 1)
+put_planned(list, false, room, plan, { envelope_of(id, math.min(attempt + 1, 65535), unique, payload, ARGV[7]) }, 1)
 sweep(list)
 redis.call('ZREM', TIMES, member)
 redis.call('HDEL', JOBS, id)

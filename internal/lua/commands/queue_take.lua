@@ -188,11 +188,12 @@ local function take_jobs()
   if released then
     redis.call('DEL', ARGV[7])
   end
-  for _, texts in ipairs({ old_texts, due_texts }) do
-    for _, envelope in ipairs(texts) do
-      local id, attempt, unique, payload, failure_text = read_envelope(envelope)
-      add(id, envelope_of(id, math.min(attempt + 1, 65535), unique, payload, failure_text))
-    end
+  for _, envelope in ipairs(old_texts) do
+    local id, attempt, unique, payload, failure_text = read_envelope(envelope)
+    add(id, envelope_of(id, math.min(attempt + 1, 65535), unique, payload, failure_text))
+  end
+  for _, envelope in ipairs(due_texts) do
+    add(string.sub(envelope, 4, 19), envelope)
   end
   for _, shard in ipairs(popped) do
     for _, element in ipairs(shard) do

@@ -3,6 +3,10 @@
 --
 -- requires: fast/begin shared/envelope
 
+-- A sorted set of few members is a listpack, which is searched from its start for each. It is none any more once it had a
+-- member that is too long, which pays off when many jobs are leased.
+local MANY, WIDE = 8, string.rep('-', 65)
+
 -- take_waiting leases them and returns the reply, or nil if this is not the common case.
 local function take_waiting()
   local left, count = ARGV[4] == 'L', tonumber(ARGV[5])
@@ -20,15 +24,20 @@ local function take_waiting()
     or count * longest_of(near, left, count) > TAKE_BYTES then
     return nil
   end
-  local lease, envelopes, ids, fields, scores = string.sub(ARGV[13], 1, 6), {}, {}, {}, {}
+  local lease, ids, fields, scores = string.sub(ARGV[13], 1, 6), {}, {}, {}
   local ends = string.format('-%.0f', now + ARGV[9])
-  for i, element in ipairs(redis.call(left and 'LPOP' or 'RPOP', near, count)) do
-    local id, envelope = waited(element, ARGV[13], i - 1)
+  local envelopes = redis.call(left and 'LPOP' or 'RPOP', near, count)
+  for i = 1, count do
+    local id, envelope = waited(envelopes[i], ARGV[13], i - 1)
     ids[i], envelopes[i] = id, envelope
     fields[2 * i - 1], fields[2 * i] = id, envelope
     scores[2 * i - 1], scores[2 * i] = ends, id .. lease
   end
   redis.call('HSET', JOBS, unpack(fields))
+  if count >= MANY then
+    redis.call('ZADD', TIMES, 0, WIDE)
+    redis.call('ZREM', TIMES, WIDE)
+  end
   redis.call('ZADD', TIMES, unpack(scores))
   save_record('-1=' .. lease .. table.concat(ids))
   return { -1, 0, lease, unpack(envelopes) }

@@ -1,8 +1,8 @@
 -- The keys of a queue, and the envelopes of its jobs; see shared/jobs.lua.
 --
--- An envelope is '\255J', a byte of flags, the id in 16 bytes, the attempt in 2, what the flags say, and the payload: with 1
--- the hash of the unique key in 40 bytes, with 2 the last error behind its length in 2. Any other element of the list is the
--- payload of a job without an id.
+-- An envelope is '\255J', a byte of flags, the id in 16 bytes, how many attempts have ended in 2, what the flags say, and the
+-- payload: with 1 the hash of the unique key in 40 bytes, with 2 the last error behind its length in 2. Any other element of the
+-- list is the payload of a job without an id.
 --
 -- requires: shared/keys
 
@@ -11,6 +11,7 @@ local TIMES = QUEUE .. ':times'
 local JOBS = QUEUE .. ':jobs'
 
 local TAKE_BYTES = 4194304 -- of the jobs that one script leases, about
+local MEMBER = 22 -- the size of a member of TIMES
 local NO_LEASE = string.rep('\0', 6) -- what a delayed job has behind its id
 
 -- longest_of returns the size of the longest of some of the elements that count pops would take from an end of a shard.
@@ -26,6 +27,15 @@ local function longest_of(shard, left, count)
   return longest
 end
 
+-- plain_members returns the members in ARGV[1], see commands/queue_settle.lua.
+local function plain_members()
+  local members, packed = {}, ARGV[1]
+  for from = 1, #packed, MEMBER do
+    members[#members + 1] = string.sub(packed, from, from + MEMBER - 1)
+  end
+  return members
+end
+
 -- two_bytes is a number in two bytes.
 local function two_bytes(number)
   local high = math.floor(number / 256)
@@ -33,6 +43,8 @@ local function two_bytes(number)
 end
 
 local ENVELOPE = '^\255J[%z\1-\3]......[@-Op-\127].[\128-\191]' -- with a UUID of version 4 or 7
+
+local COMMON = '^\255J%z(......[@-Op-\127].[\128-\191].......)..' -- without flags
 
 -- read_envelope returns the id, the attempt, the unique key, the payload and the last error of an envelope, or nil if it is
 -- none. The key and the error are '' if there is none.
@@ -66,16 +78,21 @@ local function envelope_of(id, attempt, unique, payload, failure_text)
   return '\255J' .. string.char(flags) .. id .. two_bytes(attempt) .. unique .. failure_text .. payload
 end
 
--- waited returns the id and the envelope under which a job is leased that has waited in the list. It is the nth that this take
--- leases, from 0. A job that has failed was moved there from the dead, and begins anew. What is no envelope gets an id of the
--- sixteen random bytes.
+-- waited returns the id and the envelope of a job that has waited in the list. It is the nth that this take leases, from 0. A
+-- job that has failed was moved there from the dead, and begins anew. What is no envelope gets an id of the sixteen random
+-- bytes.
 local function waited(element, random, nth)
-  local id, attempt, unique, payload, failure_text = read_envelope(element)
+  local id = string.match(element, COMMON)
+  if id then
+    return id, element
+  end
+  local _, unique, payload, failure_text
+  id, _, unique, payload, failure_text = read_envelope(element)
   if not id then
     id = string.sub(random, 1, 14) .. two_bytes(nth)
-    return id, envelope_of(id, 1, '', element, '')
+    return id, envelope_of(id, 0, '', element, '')
   elseif failure_text ~= '' then
-    return id, envelope_of(id, 1, unique, payload, '')
+    return id, envelope_of(id, 0, unique, payload, '')
   end
-  return id, string.sub(element, 1, 19) .. two_bytes(math.min(attempt + 1, 65535)) .. string.sub(element, 22)
+  return id, element
 end

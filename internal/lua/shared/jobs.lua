@@ -65,9 +65,9 @@ local function unique_away(key)
   end
 end
 
--- release_unique lets the unique key of a job be used again.
+-- release_unique lets the unique key of a job be used again, if the job has it.
 local function release_unique(key, id)
-  if key ~= '' and redis.call('GET', QUEUE .. ':unique:' .. key) == id then
+  if key ~= '' and redis.pcall('GET', QUEUE .. ':unique:' .. key) == id then
     redis.call('DEL', QUEUE .. ':unique:' .. key)
   end
 end
