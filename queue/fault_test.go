@@ -62,7 +62,7 @@ func (s scenario) run(t *testing.T) (done map[string]int) {
 		case n < 20:
 			time.Sleep(rand.N(5 * time.Millisecond)) // it works
 		}
-		if done := y.add(job.Payload); s.lives > 0 && done%s.lives == 0 {
+		if done, first := y.add(job.Payload); s.lives > 0 && first && done%s.lives == 0 {
 			deaths <- true
 		}
 		return nil

@@ -113,7 +113,7 @@ func (r *run) settleAllThatReturn() {
 func (r *run) next() []ending {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for len(r.endings) == 0 {
+	for len(r.endings) == 0 || r.asksNext {
 		if r.settles.Err() != nil {
 			return nil
 		}

@@ -139,14 +139,15 @@ type tally struct {
 	done map[string]int
 }
 
-func (y *tally) add(payload []byte) (payloads int) {
+// add returns how many payloads there are by now, and whether this is a new one.
+func (y *tally) add(payload []byte) (payloads int, first bool) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if y.done == nil {
 		y.done = map[string]int{}
 	}
 	y.done[string(payload)]++
-	return len(y.done)
+	return len(y.done), y.done[string(payload)] == 1
 }
 
 func (y *tally) len() int {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+
 	"sync"
 	"time"
 
@@ -35,14 +36,15 @@ const lastMoment = time.Second
 // a job is due wakes it. It asks without a reason only when a BLPOP ends: every two seconds, or after half of the client's ReadTimeout if
 // that is shorter.
 //
-// While jobs that are done are being settled, others begin. So one Run leases up to twice as many jobs as it has workers.
+// While jobs that are done are being settled, others begin. So one Run leases up to three times as many jobs as it has workers,
+// unless there is a [Concurrency], which counts leases.
 func (q *Queue) Run(ctx context.Context, workers int, handler Handler) error {
 	if workers < 1 || workers > MaxWorkers || handler == nil {
 		return fmt.Errorf("%w: %d workers, and a handler that is nil: %t", ErrWorkers, workers, handler == nil)
 	}
 	values := context.WithoutCancel(ctx)
 	r := &run{Queue: q, handler: handler, values: values, workers: workers, free: workers, leases: map[string]*lease{}}
-	r.changed.L, r.returned.L = &r.mu, &r.mu
+	r.changed.L, r.returned.L, r.work.L = &r.mu, &r.mu, &r.mu
 	stop := context.AfterFunc(ctx, r.stop)
 	defer stop()
 	var end context.CancelFunc
@@ -82,6 +84,11 @@ type run struct {
 	failed   bool              // the end of a job could not be recorded
 	leases   map[string]*lease // the latest of each job, by the id that the server knows
 	endings  []ending          // of handlers that have returned
+	ready    []*lease          // of jobs whose handlers are about to be called
+	work     sync.Cond         // called is set
+	called   bool              // a worker is about to look at what is ready
+	asksNext bool              // take is about to ask for jobs; the server settles leases while it goes on with those
+	parked   int               // workers that wait for work, but for one that is called
 	expiry   *time.Timer       // runs expire; nil before there are leases
 	expires  time.Time         // when it does
 
@@ -95,10 +102,12 @@ func (r *run) take(ctx context.Context) error {
 		Source: s, Sessions: r.one.Sessions(), Want: r.want,
 		Deliver: func(envelopes []string) { r.begin(envelopes, s.leaseName, s.sent) },
 		Failed: func(err error) (final bool) {
+			r.asked()
 			r.report("take jobs", err)
 			return isFinal(err)
 		},
 	}
+	defer r.asked()
 	return taker.Run(ctx)
 }
 
@@ -113,6 +122,7 @@ func (r *run) stop() {
 // want waits until a handler may be called.
 func (r *run) want() (count int, ok bool) {
 	runtime.Gosched() // handlers that return at once are not waited for
+	r.asked()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for r.room() == 0 && !r.stopped {
@@ -121,8 +131,25 @@ func (r *run) want() (count int, ok bool) {
 	return min(r.room(), maxTake), !r.stopped
 }
 
-// room returns how many jobs may be taken. The lock is held.
-func (r *run) room() int { return min(r.free, 2*r.workers-r.held) }
+// asked lets leases be settled again.
+func (r *run) asked() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.asksNext {
+		r.asksNext = false
+		r.returned.Signal()
+	}
+}
+
+// room returns how many jobs may be taken. Handlers are called while leases of others are being settled, of twice as many at most: but not if
+// leases are scarce, since they count against the concurrency. The lock is held.
+func (r *run) room() int {
+	most := 3 * r.workers
+	if r.concurrency > 0 {
+		most = r.workers
+	}
+	return min(r.free, most-r.held)
+}
 
 // begin calls handlers for jobs that were taken by an operation that was sent then. Their leases may have begun at that time. If that was
 // long ago, since the server or the connection was held up, they are extended first: no handler runs in the belief of a lease that has
@@ -140,6 +167,7 @@ func (r *run) begin(envelopes []string, leaseName string, sent time.Time) {
 		leases = append(leases, l)
 	}
 	late := r.hold(leases, sent)
+	ready := leases[:0]
 	for _, l := range leases {
 		if l.ctx.Err() != nil { // the lease is lost, or nobody can tell
 			r.mu.Lock()
@@ -148,12 +176,64 @@ func (r *run) begin(envelopes []string, leaseName string, sent time.Time) {
 			r.release(true, ending{claim: l.claim, lease: l})
 			continue
 		}
-		go r.work(l, late)
+		if late {
+			go r.do(l, true)
+			continue
+		}
+		ready = append(ready, l)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ready = append(r.ready, ready...)
+	r.callWorker()
+	r.asksNext = true
+}
+
+// callWorker makes a worker look at what is ready, unless one is about to. The lock is held.
+func (r *run) callWorker() {
+	switch {
+	case len(r.ready) == 0 || r.called:
+		return
+	case r.parked > 0:
+		r.parked--
+		r.work.Signal()
+	default:
+		go r.worker()
+	}
+	r.called = true
+}
+
+// worker calls handlers, one after the other, until the run is over.
+func (r *run) worker() {
+	for l := r.nextReady(true); l != nil; l = r.nextReady(false) {
+		r.do(l, false)
 	}
 }
 
-// work does one job, or gives it back if it comes too late.
-func (r *run) work(l *lease, late bool) {
+// nextReady waits for a lease whose handler is to be called. If there are more, it calls another worker: for nothing if handlers return at
+// once, but this one may take its time. It returns nil when the run is over.
+func (r *run) nextReady(called bool) *lease {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if called {
+		r.called = false
+	}
+	for len(r.ready) == 0 {
+		if r.settles.Err() != nil {
+			return nil
+		}
+		r.parked++
+		r.work.Wait()
+		r.called = false
+	}
+	l := r.ready[0]
+	r.ready = r.ready[1:]
+	r.callWorker()
+	return l
+}
+
+// do does one job, or gives it back if it comes too late.
+func (r *run) do(l *lease, late bool) {
 	attempt, err := l.job.Attempt, errGoexit
 	defer func() {
 		if p := recover(); p != nil {
@@ -214,6 +294,7 @@ func (r *run) over() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.returned.Broadcast()
+	r.work.Broadcast()
 	r.changed.Broadcast()
 	if r.expiry != nil {
 		r.expiry.Stop()

@@ -330,8 +330,10 @@ func TestPeekShowsJobsInEachState(t *testing.T) {
 				jobs, err := q.Peek(ctx, state, 2)
 				require.NoError(t, err)
 				var payloads []string
+				attempts := map[string]int{"fails": 1, "runs": 1, "dies": 1}
 				for _, job := range jobs {
 					payloads = append(payloads, string(job.Payload))
+					assert.Equal(t, attempts[string(job.Payload)], job.Attempt, "%s, %s", state, job.Payload)
 					assert.Equal(t, state == Delayed || state == Leased, !job.Due.IsZero())
 				}
 				assert.Equal(t, want, payloads, state)

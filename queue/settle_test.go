@@ -105,10 +105,10 @@ func TestHandlersAreCalledWhileOthersAreSettled(t *testing.T) {
 			running.Add(-1)
 			return nil
 		})
-		eventually(t, func() bool { return called.Load() == 2*workers && gate.waiting.Load() > 0 })
+		eventually(t, func() bool { return called.Load() == 3*workers && gate.waiting.Load() > 0 })
 		stats, err := q.Stats(ctx)
 		require.NoError(t, err)
-		assert.EqualValues(t, 2*workers, stats.Leased)
+		assert.EqualValues(t, 3*workers, stats.Leased)
 		assert.Zero(t, stats.Done)
 		close(gate.open)
 		eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Done == 5*workers })
@@ -134,6 +134,47 @@ func TestRunTellsOfLeasesThatAreNotSettled(t *testing.T) {
 	done := &tally{}
 	consume(t, q, 4, func(_ context.Context, job *Job) error { done.add(job.Payload); return nil })
 	eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Done == 4 })
+}
+
+// One timer ends the contexts of all handlers whose leases end, each at its time.
+func TestLeasesEndAtTheirTimes(t *testing.T) {
+	t.Parallel()
+	r := &run{leases: map[string]*lease{}}
+	r.changed.L = &r.mu
+	end := func(id string, left time.Duration) *lease {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		l := r.leases[id]
+		if l == nil {
+			l = &lease{claim: claim{member: id + "-lease"}}
+			l.ctx, l.end = context.WithCancelCause(t.Context())
+			r.leases[id] = l
+		}
+		r.setEnd(l, time.Now().Add(left))
+		return l
+	}
+	ends := func(l *lease) {
+		t.Helper()
+		select {
+		case <-l.ctx.Done():
+			assert.ErrorIs(t, context.Cause(l.ctx), ErrLeaseLost)
+		case <-time.After(patience):
+			require.Fail(t, "it goes on")
+		}
+	}
+	last, first := end("last", time.Hour), end("first", 20*time.Millisecond)
+	ends(first)
+	extended := end("extended", 20*time.Millisecond)
+	end("extended", time.Hour)
+	ends(end("second", 60*time.Millisecond))
+	end("last", 20*time.Millisecond)
+	ends(last)
+	assert.NoError(t, extended.ctx.Err())
+	ends(end("ended", -time.Second))
+	for _, l := range r.leases {
+		r.release(true, ending{claim: l.claim, lease: l})
+	}
+	assert.Empty(t, r.leases)
 }
 
 // settleGate is a hook that holds up what settles leases until it is open, and then may refuse it.
