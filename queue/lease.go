@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// settlers is how many goroutines settle leases. One would do, but for a connection that does not answer.
+const settlers = 2
+
 // lease is a job that this process has leased.
 type lease struct {
 	claim

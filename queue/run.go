@@ -52,7 +52,9 @@ func (q *Queue) Run(ctx context.Context, workers int, handler Handler) error {
 	defer end()
 	context.AfterFunc(r.settles, r.over)
 	go r.beat()
-	go r.settleAllThatReturn()
+	for range settlers {
+		go r.settleAllThatReturn()
+	}
 
 	ended := make(chan error, 1)
 	go func() {

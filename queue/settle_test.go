@@ -117,6 +117,25 @@ func TestHandlersAreCalledWhileOthersAreSettled(t *testing.T) {
 	})
 }
 
+// A connection that does not answer holds up the leases that are settled on it, and no others.
+func TestASettleWithoutAnAnswerHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, q := t.Context(), newQueue(t, server.Client(t))
+		rdb, gate := server.Client(t), &settleGate{open: make(chan struct{}), only: 1}
+		rdb.AddHook(gate)
+		consume(t, openQueue(t, rdb, q.Name()), 2, func(context.Context, *Job) error { return nil })
+		_, err := q.Push(ctx, "held up")
+		require.NoError(t, err)
+		eventually(t, func() bool { return gate.waiting.Load() == 1 })
+		_, err = q.PushMany(ctx, numbered(10))
+		require.NoError(t, err)
+		eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Done == 10 && s.Leased == 1 })
+		close(gate.open)
+		eventually(t, func() bool { s, err := q.Stats(ctx); return err == nil && s.Done == 11 })
+	})
+}
+
 // A Run ends with ErrUnfinished if leases could not be settled in time, and their jobs come back.
 func TestRunTellsOfLeasesThatAreNotSettled(t *testing.T) {
 	t.Parallel()
@@ -180,6 +199,7 @@ func TestLeasesEndAtTheirTimes(t *testing.T) {
 // settleGate is a hook that holds up what settles leases until it is open, and then may refuse it.
 type settleGate struct {
 	open    chan struct{}
+	only    int64 // how many; 0 means all
 	waiting atomic.Int64
 	refuse  atomic.Bool
 }
@@ -194,8 +214,9 @@ func (g *settleGate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if c, ok := cmd.(*script.Command); ok {
 			if _, operation := c.About(); operation == "queue_settle" {
-				g.waiting.Add(1)
-				<-g.open
+				if number := g.waiting.Add(1); g.only == 0 || number <= g.only {
+					<-g.open
+				}
 				if g.refuse.Load() {
 					err := errors.New("refused by the test")
 					cmd.SetErr(err)
