@@ -10,8 +10,8 @@
 -- Cost  O(jobs * log(jobs leased and delayed)).
 --
 -- Safe because it may run twice: no other lease has a member that is removed. It reads every key before the first write, and
--- that write changes nothing: OOM allows it. It adds before it removes: while the slot moves, a key that has become empty cannot
--- be created again.
+-- that write changes nothing: OOM allows it. It adds before it removes: while the slot moves, a key that has become empty
+-- cannot be created again.
 
 local JOB = 2 -- the first that is not in ARGV[1]
 
@@ -62,7 +62,7 @@ if problem then
 end
 
 redis.call('HDEL', QUEUE, 'never')
-redis.call('HINCRBY', QUEUE, 'done', done) -- also by 0: a WAIT covers the first run, on whatever connection, only if this one writes
+redis.call('HINCRBY', QUEUE, 'done', done) -- also by 0: a WAIT covers an earlier run only if this connection writes, too
 if failed > 0 then
   redis.call('HINCRBY', QUEUE, 'failed', failed)
 end

@@ -1,8 +1,8 @@
 -- The keys of a queue, and the envelopes of its jobs; see shared/jobs.lua.
 --
 -- An envelope is '\255J', a byte of flags, the id in 16 bytes, how many attempts have ended in 2, what the flags say, and the
--- payload: with 1 the hash of the unique key in 40 bytes, with 2 the last error behind its length in 2. Any other element of the
--- list is the payload of a job without an id.
+-- payload: with 1 the hash of the unique key in 40 bytes, with 2 the last error behind its length in 2. Any other element of
+-- the list is the payload of a job without an id.
 --
 -- requires: shared/keys
 
