@@ -137,6 +137,9 @@ func (r *run) next() []ending {
 	}
 	first := slices.Clone(r.endings[:count])
 	r.endings = slices.Delete(r.endings, 0, count)
+	if len(r.endings) > 0 {
+		r.returned.Signal() // the other one, as this may take its time
+	}
 	return first
 }
 

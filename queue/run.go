@@ -229,6 +229,7 @@ func (r *run) nextReady(called bool) *lease {
 		r.called = false
 	}
 	l := r.ready[0]
+	r.ready[0] = nil // for the garbage collector
 	r.ready = r.ready[1:]
 	r.callWorker()
 	return l

@@ -227,3 +227,22 @@ func (g *settleGate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		return next(ctx, cmd)
 	}
 }
+
+// The times of many leases are a skip list, also if there were none before: a listpack would be searched from its start for each.
+func TestManyLeasesAreASkipList(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			rdb := redistest.Start(t, kind).Client(t)
+			ctx, q := t.Context(), newQueue(t, rdb)
+			_, err := q.PushMany(ctx, numbered(30))
+			require.NoError(t, err)
+			_, claims := take(t, q, 1) // the first one has more to do
+			require.NoError(t, q.settle(ctx, claims[0], verdict{done: true}))
+			_, claims = take(t, q, 20)
+			assert.Equal(t, "skiplist", rdb.ObjectEncoding(ctx, q.keys.times).Val())
+			assert.EqualValues(t, len(claims), rdb.ZCard(ctx, q.keys.times).Val())
+		})
+	}
+}

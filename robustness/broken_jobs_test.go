@@ -25,7 +25,7 @@ var brokenJobs = []struct {
 }{
 	{"a take that forgets to lease", rewrittenQueue(
 		"  redis.call('HSET', JOBS, unpack(fields))\n  if count >= MANY", "  if count >= MANY",
-		"  redis.call('ZADD', TIMES, unpack(scores))\n  save_record", "  save_record"),
+		"  redis.call('ZADD', TIMES, unpack(scores))\n  if count >= MANY", "  if count >= MANY"),
 		"none", "jobs lost"},
 	{"a settle of whatever lease there is", rewrittenQueue(
 		"  members[#members + 1] = ARGV[i]\n",

@@ -36,9 +36,11 @@ local function take_waiting()
   redis.call('HSET', JOBS, unpack(fields))
   if count >= MANY then
     redis.call('ZADD', TIMES, 0, WIDE)
-    redis.call('ZREM', TIMES, WIDE)
   end
   redis.call('ZADD', TIMES, unpack(scores))
+  if count >= MANY then
+    redis.call('ZREM', TIMES, WIDE) -- not before: without members there is no sorted set
+  end
   save_record('-1=' .. lease .. table.concat(ids))
   return { -1, 0, lease, unpack(envelopes) }
 end
