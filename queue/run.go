@@ -80,6 +80,7 @@ type run struct {
 	mu       sync.Mutex
 	changed  sync.Cond // free, held or stopped has changed
 	returned sync.Cond // there are endings, or settles has ended
+	work     sync.Cond // called is set, or settles has ended
 	free     int       // how many more handlers may be called
 	held     int       // how many leases have not been settled
 	stopped  bool
@@ -87,7 +88,6 @@ type run struct {
 	leases   map[string]*lease // the latest of each job, by the id that the server knows
 	endings  []ending          // of handlers that have returned
 	ready    []*lease          // of jobs whose handlers are about to be called
-	work     sync.Cond         // called is set
 	called   bool              // a worker is about to look at what is ready
 	asksNext bool              // take is about to ask for jobs; the server settles leases while it goes on with those
 	parked   int               // workers that wait for work, but for one that is called
