@@ -158,6 +158,30 @@ func TestAWaitEndsWhenItsClientIsClosed(t *testing.T) {
 	}
 }
 
+// A caller of BLPop that need not wait, since the list has elements, returns soon if the server stops answering.
+func TestACancelledPopThatNeedNotWaitReturnsSoon(t *testing.T) {
+	t.Parallel()
+	server, proxy := redistest.Start(t, redistest.Redis), redistest.NewProxy(t)
+	list := newList(t, server.Client(t, through(proxy), func(o *redis.UniversalOptions) { o.ReadTimeout = time.Minute }))
+	_, err := list.RPush(t.Context(), "a", "b", "c")
+	require.NoError(t, err)
+	for _, want := range []string{"a", "b"} {
+		value, err := list.BLPop(t.Context(), 0)
+		require.NoError(t, err)
+		require.Equal(t, want, value)
+		require.Eventually(t, func() bool { return !list.left().Serving() }, 10*time.Second, 100*time.Microsecond)
+	}
+	require.Equal(t, int64(1), list.Stats().Operations.Pop, "it need not wait")
+	proxy.Set(redistest.Faults{DropReply: 1, DropRequest: 1})
+	defer proxy.Set(redistest.Faults{})
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	start := time.Now()
+	_, err = list.BLPop(ctx, 0)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.Less(t, time.Since(start), 5*time.Second)
+}
+
 // A caller that cancels its wait is not kept until its timeout, as by go-redis, nor for the time that it would give a server that does not
 // answer. The bounds are for the quickest of several tries, since a busy machine delays some.
 func TestACancelledWaitReturnsSoon(t *testing.T) {

@@ -155,6 +155,49 @@ func TestCallersAreServedInTheOrderTheyCame(t *testing.T) {
 	})
 }
 
+// While the list has elements for all, callers share operations with those that do not wait. Then they wait as before.
+func TestWhoNeedNotWaitPopsAsOthersDo(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		list := newList(t, server.Client(t), WithCapacity(3))
+		_, err := list.RPush(t.Context(), numbers(0, 5)...)
+		require.NoError(t, err)
+		pop := func(want string) {
+			t.Helper()
+			value, err := list.BLPop(t.Context(), time.Minute)
+			require.NoError(t, err)
+			assert.Equal(t, want, value)
+		}
+		pop("0")
+		require.Eventually(t, func() bool { return !list.left().Serving() }, 10*time.Second, 100*time.Microsecond)
+		before := list.Stats().Operations
+		pop("1")
+		pop("2")
+		ctx, cancel := context.WithCancel(t.Context())
+		value, err := list.BLPop(ctx, 0)
+		require.NoError(t, err)
+		assert.Equal(t, "3", value)
+		cancel()
+		_, err = list.BLPop(ctx, 0)
+		assert.ErrorIs(t, err, context.Canceled)
+		pop("4")
+		after := list.Stats().Operations
+		assert.Equal(t, before.BlockingPop, after.BlockingPop)
+		assert.Equal(t, before.Pop+4, after.Pop)
+
+		start := time.Now()
+		_, err = list.BLPop(t.Context(), 50*time.Millisecond)
+		assert.Equal(t, redis.Nil, err)
+		assert.GreaterOrEqual(t, time.Since(start), 50*time.Millisecond)
+		first := blockingPop(t, list, t.Context(), 0)
+		second := blockingPop(t, list, t.Context(), 0)
+		_, err = list.RPush(t.Context(), "a", "b")
+		require.NoError(t, err)
+		assert.Equal(t, popped{"a", nil}, <-first)
+		assert.Equal(t, popped{"b", nil}, <-second)
+	})
+}
+
 // However long the server would keep the BLPOP, a cancelled caller returns, and what is pushed next is for others.
 func TestCancellationReturnsAndLosesNothing(t *testing.T) {
 	t.Parallel()

@@ -45,7 +45,7 @@ type Stats struct {
 // Operations are numbers of operations by kind.
 type Operations struct {
 	Push        int64 // RPush, LPushX and the like
-	Pop         int64 // LPop, RPopCount, LMPop and the like
+	Pop         int64 // LPop, RPopCount, LMPop and the like, and BLPop while the list has elements for all
 	BlockingPop int64 // pops for callers that wait, repeated every other second while they do
 	Move        int64 // LMove, BLMoveM and the like
 	Read        int64 // LLen, LIndex, LRange, LPos, TTL, Info and the like

@@ -128,15 +128,19 @@ func (c *Batcher) Do(ctx context.Context, r *Request) error {
 }
 
 // leadFor sends the batch of a caller, if there is one. While the server answers, the caller's own goroutine does: to wake another one
-// would cost a lone caller a quarter of its time. Once an answer has failed to come, another goroutine does, so that the caller
-// returns when its ctx ends.
+// would cost a lone caller a quarter of its time. Once an answer has failed to come, or if the caller hurries, another goroutine does,
+// so that the caller returns when its ctx ends.
 func (c *Batcher) leadFor(ctx context.Context, r *Request, b *batch) {
-	if b == nil || ctx.Done() == nil || !c.unanswered.Load() {
+	if b == nil || ctx.Done() == nil || !r.Hurries && !c.unanswered.Load() {
 		c.lead(ctx, b)
 		return
 	}
+	sending := ctx
+	if r.Hurries {
+		sending = context.WithoutCancel(ctx) // the caller waits for the outcome as long as it may
+	}
 	go func() {
-		c.lead(ctx, b)
+		c.lead(sending, b)
 		r.ready <- nil
 	}()
 	select {

@@ -4,7 +4,9 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,7 +33,7 @@ const (
 
 // Queue holds the callers of this process that wait at one end of a list. While there are any, one goroutine serves them: it
 // pops as many elements as there are callers, delivers them in the order the callers came, and blocks on the bell when the list
-// is empty.
+// is empty. While the list has elements for all, nobody need wait: the callers pop as others do, and share operations with them.
 type Queue struct {
 	// Fixed by New.
 	loop
@@ -39,10 +41,13 @@ type Queue struct {
 	reclaim func(elements []string)
 	mayWait func(ctx context.Context) error
 
+	flows atomic.Bool // the list has elements, as far as is known, and nobody waits without a pop on its way
+
 	mu        sync.Mutex
 	waiting   list.List // of *waiter, in the order they came
 	leaving   list.List // of *waiter: given up, but an element may be on its way to them
 	serving   bool      // the goroutine runs
+	full      bool      // the last round found an element at once for each of its callers
 	wanted    int       // the elements that the pop in flight may bring
 	inFlight  int       // callers in waiting that it was sent for
 	release   string    // the key that releases the pop in flight, if it is blocked and not yet released
@@ -51,8 +56,8 @@ type Queue struct {
 	asking    bool      // a goroutine does
 }
 
-// NewQueue returns the queue of a source that has one bell. popNow pops one element, and reclaim puts back elements that no
-// caller takes. mayWait tells whether a caller may begin to wait at an empty list; it is nil if all may.
+// NewQueue returns the queue of a source that has one bell. popNow pops one element, and returns soon after its ctx has ended, and
+// reclaim puts back elements that no caller takes. mayWait tells whether a caller may begin to wait at an empty list; it is nil if all may.
 func NewQueue(source Source, sessions *session.Pool, popNow func(ctx context.Context) (string, error), reclaim func(elements []string),
 	mayWait func(ctx context.Context) error) *Queue {
 	return &Queue{loop: loop{source: source, sessions: sessions}, popNow: popNow, reclaim: reclaim, mayWait: mayWait}
@@ -93,12 +98,43 @@ func (q *Queue) Pop(ctx context.Context, timeout time.Duration) (string, error) 
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	defer q.sessions.List.EndWait(q.sessions.List.Wait())
-	_, patient := ctx.Deadline()
-	w := q.join(timeout, patient)
+	joined := q.sessions.List.Wait()
+	defer q.sessions.List.EndWait(joined)
+	looked := false
+	if q.flows.Load() {
+		value, err := q.popFlowing(ctx, joined, timeout)
+		if err != redis.Nil || timeout > 0 && time.Since(joined) >= timeout {
+			return value, err
+		}
+		looked = true
+	}
+	w := newWaiter(ctx, joined, timeout)
+	w.sawEmpty = looked
+	return q.wait(ctx, w)
+}
+
+// popFlowing pops one element for a caller that need not wait.
+func (q *Queue) popFlowing(ctx context.Context, joined time.Time, timeout time.Duration) (value string, err error) {
+	if timeout == 0 {
+		value, err = q.popNow(ctx)
+	} else {
+		value, err = q.look(ctx, longer(timeout-time.Since(joined), answerGrace))
+	}
+	if err == redis.Nil {
+		q.flows.Store(false)
+	}
+	return value, err
+}
+
+// longer returns the sum of two durations, of which the second is not negative, or the first if the sum would overflow.
+func longer(d, by time.Duration) time.Duration { return max(d, d+by) }
+
+// wait waits in the queue.
+func (q *Queue) wait(ctx context.Context, w *waiter) (string, error) {
+	q.join(w)
 	var timeUp <-chan time.Time
-	if timeout > 0 {
-		timer := time.NewTimer(max(timeout, timeout+timerSlack)) // the longest timeouts would overflow
+	if !w.deadline.IsZero() {
+		timer := time.NewTimer(longer(time.Until(w.deadline), timerSlack))
 		defer timer.Stop()
 		timeUp = timer.C
 	}
@@ -112,7 +148,7 @@ func (q *Queue) Pop(ctx context.Context, timeout time.Duration) (string, error) 
 	case <-timeUp:
 		value, err := q.leave(w, redis.Nil)
 		if err == redis.Nil && !w.sawEmpty {
-			value, err = q.look(ctx) // like Redis, which looks at the list however short the timeout
+			value, err = q.look(ctx, answerGrace) // like Redis, which looks at the list however short the timeout
 			if script.IsWrongType(err) && q.hasWaited(w) {
 				err = redis.Nil
 			}
@@ -128,9 +164,9 @@ func (q *Queue) hasWaited(w *waiter) bool {
 	return w.mayWait
 }
 
-// look pops once, for a caller whose time is up.
-func (q *Queue) look(ctx context.Context) (string, error) {
-	soon, cancel := context.WithTimeout(ctx, answerGrace)
+// look pops once, and waits for a server that does not answer only that long.
+func (q *Queue) look(ctx context.Context, patience time.Duration) (string, error) {
+	soon, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	value, err := q.popNow(soon)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !script.IsReply(err) {
@@ -167,21 +203,36 @@ func (q *Queue) Serving() bool {
 	return q.serving
 }
 
-func (q *Queue) join(timeout time.Duration, patient bool) *waiter {
+// newWaiter returns a caller that has come at that time. A timeout of 0 is none.
+func newWaiter(ctx context.Context, joined time.Time, timeout time.Duration) *waiter {
+	w := &waiter{outcome: make(chan outcome, 1), refused: make(chan error, 1), joined: joined}
+	_, w.patient = ctx.Deadline()
+	if timeout > 0 {
+		w.deadline = joined.Add(timeout)
+	}
+	return w
+}
+
+// join puts a caller into the queue, before those that have come later, and makes sure that it is served.
+func (q *Queue) join(w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w := &waiter{outcome: make(chan outcome, 1), refused: make(chan error, 1), joined: time.Now(), patient: patient}
-	if timeout > 0 {
-		w.deadline = w.joined.Add(timeout)
+	q.flows.Store(false)
+	before := q.waiting.Back()
+	for before != nil && before.Value.(*waiter).joined.After(w.joined) {
+		before = before.Prev()
 	}
-	w.place = q.waiting.PushBack(w)
+	if before == nil {
+		w.place = q.waiting.PushFront(w)
+	} else {
+		w.place = q.waiting.InsertAfter(w, before)
+	}
 	if !q.serving {
-		q.serving = true
+		q.serving, q.full = true, false
 		go q.run(q)
 	} else if q.release != "" {
 		q.ask(w)
 	}
-	return w
 }
 
 // ask has mayWait asked for a caller, unless a round does that: one that only goes on with the wait of others does not mind what has
@@ -269,12 +320,15 @@ func (q *Queue) releaseIdle() {
 	}
 }
 
-// next starts a round for all waiting callers, or ends the goroutine if there are none.
+// next starts a round for all waiting callers, or ends the goroutine if there are none. Before that it yields to runnable callers, mostly
+// those that the last round has served.
 func (q *Queue) next(armed bool) (round, bool) {
+	runtime.Gosched()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.waiting.Len() == 0 {
 		q.serving = false
+		q.flows.Store(q.full)
 		q.rest()
 		return round{}, false
 	}
@@ -291,6 +345,7 @@ func (q *Queue) next(armed bool) (round, bool) {
 	}
 	q.inFlight = q.waiting.Len()
 	q.wanted = min(q.inFlight, maxWoken)
+	q.flows.Store(q.full && q.wanted == q.inFlight)
 	r := round{ctx: context.Background(), count: q.wanted, again: again, until: q.firstDeadline()}
 	if armed {
 		q.release = q.source.ReleaseKey()
@@ -345,6 +400,9 @@ func (q *Queue) done(r round, got result) (pause time.Duration) {
 		looked = false // it was told to take nothing
 	}
 	elements := q.deliver(got)
+	if q.full = got.err == nil && r.release == "" && len(got.elements) == r.count; !q.full {
+		q.flows.Store(false)
+	}
 	for q.leaving.Len() > 0 {
 		w := q.leaving.Remove(q.leaving.Front()).(*waiter)
 		if w.reason == redis.Nil && got.unknown {

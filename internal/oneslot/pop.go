@@ -30,7 +30,7 @@ func (l *List) Pop(ctx context.Context, side layout.End, count int) ([]string, e
 	var shortfall error
 	for len(popped) < count {
 		part := min(count-len(popped), maxPop)
-		elements, err := l.at(side).pop(ctx, part)
+		elements, err := l.at(side).pop(ctx, part, false)
 		if popped == nil {
 			popped = elements
 		} else {
@@ -49,10 +49,10 @@ func (l *List) Pop(ctx context.Context, side layout.End, count int) ([]string, e
 	return popped, shortfall
 }
 
-// pop pops up to count elements in one atomic step.
-func (e *end) pop(ctx context.Context, count int) ([]string, error) {
+// pop pops up to count elements in one atomic step. For hurries see batch.Request.
+func (e *end) pop(ctx context.Context, count int, hurries bool) ([]string, error) {
 	r := batch.NewRequest()
-	r.Count = count
+	r.Count, r.Hurries = count, hurries
 	err := e.poper.Do(ctx, r)
 	if !script.IsDone(err) {
 		return nil, err
@@ -62,8 +62,9 @@ func (e *end) pop(ctx context.Context, count int) ([]string, error) {
 	return elements, err
 }
 
+// popOne pops one element for a caller that waits, or would.
 func (e *end) popOne(ctx context.Context) (string, error) {
-	elements, err := e.pop(ctx, 1)
+	elements, err := e.pop(ctx, 1, true)
 	switch {
 	case !script.IsDone(err):
 		return "", err

@@ -41,12 +41,17 @@ func goesOn(told string) bool {
 // Pop pops up to count elements, from one shard after another. It shares operations with other callers at that end. If it cannot go on to
 // the next shard, it returns what it has.
 func (l *List) Pop(ctx context.Context, side layout.End, count int) (popped []string, err error) {
+	return l.at(side).popAll(ctx, count, false)
+}
+
+// popAll is Pop. For hurries see batch.Request.
+func (e *end) popAll(ctx context.Context, count int, hurries bool) (popped []string, err error) {
 	if count < 0 {
 		return nil, layout.ErrNegativeCount
 	}
 	var shortfall error
 	for len(popped) < count {
-		elements, more, err := l.at(side).popPart(ctx, count-len(popped))
+		elements, more, err := e.popPart(ctx, count-len(popped), hurries)
 		if popped == nil {
 			popped = elements
 		} else {
@@ -66,13 +71,13 @@ func (l *List) Pop(ctx context.Context, side layout.End, count int) (popped []st
 }
 
 // popPart pops from one shard, and reports whether there may be more.
-func (e *end) popPart(ctx context.Context, count int) (elements []string, more bool, err error) {
+func (e *end) popPart(ctx context.Context, count int, hurries bool) (elements []string, more bool, err error) {
 	p, err := e.list.find(ctx, false)
 	if err != nil || p == nil {
 		return nil, false, err
 	}
 	r := batch.NewRequest()
-	r.Count = min(count, int(maxPushFull*p.capacity))
+	r.Count, r.Hurries = min(count, int(maxPushFull*p.capacity)), hurries
 	if err = e.poper.Do(ctx, r); !script.IsDone(err) {
 		return nil, false, err
 	}
@@ -132,8 +137,9 @@ func (e *end) lookInward(told string) {
 	}
 }
 
+// popOne pops one element for a caller that waits, or would.
 func (e *end) popOne(ctx context.Context) (string, error) {
-	elements, err := e.list.Pop(ctx, e.layoutEnd(), 1)
+	elements, err := e.popAll(ctx, 1, true)
 	switch {
 	case !script.IsDone(err):
 		return "", err
