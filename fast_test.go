@@ -29,12 +29,14 @@ func TestFastPathsDoAsTheirCommands(t *testing.T) {
 			t.Parallel()
 			rdb := redistest.Start(t, kind).Client(t)
 			const seeds, steps = 16, 120
-			behind, left := 0, 0
+			behind, left, parts := 0, 0, 0
 			for seed := range uint64(seeds) {
 				twins := fastTwins{rdb: rdb, rng: rand.New(rand.NewPCG(seed, 0)), seed: seed, how: []string{"", "+", "-", "*"}[seed%4]}
 				behind += twins.compare(t, steps)
 				left += twins.left
+				parts += twins.parts
 			}
+			assert.Greater(t, parts, seeds*steps/100, "pops that have taken a part")
 			assert.Greater(t, left, seeds*steps/100, "pops that have left their elements")
 			assert.Less(t, behind, seeds*steps*3/4, "steps that the fast paths left to their commands")
 		})
@@ -49,6 +51,7 @@ type fastTwins struct {
 	how    string // the scripts deal with the plain key, as beside.lua has it; or it is empty, and they do not
 	number int    // of the last operation
 	left   int    // pops that have left their elements for the caller to read
+	parts  int    // pops that have taken a part
 	sent   []fastStep
 }
 
@@ -117,8 +120,11 @@ func (f *fastTwins) next() fastStep {
 	} else {
 		how := pick("no", "no", "no", "first", "again", "woken")
 		step = fastStep{"pop", []string{stream, number, life, pick("L", "R"), pick("1", "1", "1", "2", "5", "0"), how}}
-		if how == "woken" {
+		switch how {
+		case "woken":
 			step.args = append(step.args, pick("", "woken"))
+		case "no":
+			step.args = append(step.args, pick("", "part"))
 		}
 		if count := step.args[4]; count != "1" && f.rng.IntN(2) == 0 { // a single element would have another form in the record
 			step.args = append(append(step.args, "")[:7:7], "leave")
@@ -161,23 +167,38 @@ func (f *fastTwins) run(t *testing.T, name string, step fastStep) string {
 		args = append(args, f.how+plain)
 	}
 	for i, arg := range step.args {
-		if step.command == "pop" && i == 6 && arg != "" {
+		if step.command == "pop" && i == 6 && arg == "woken" {
 			arg = prefix + arg
 		}
 		args = append(args, arg)
 	}
 	cmd := f.rdb.Eval(ctx, f.source(t, name, step.command), []string{prefix + "meta"}, args...)
-	if parts, _ := cmd.Val().([]any); len(parts) == 2 && parts[0] == int64(3) { // the elements are in the record's list
+	parts, _ := cmd.Val().([]any)
+	if step.command == "pop" && len(parts) == 2 && parts[0] == int64(5) {
+		f.parts++
+	}
+	if count, left := atOne(parts).(int64); left && step.command == "pop" { // the elements are in the record's list
 		popped, err := f.rdb.LRange(ctx, prefix+"op:"+step.args[0]+":popped", 0, -1).Result()
 		require.NoError(t, err)
-		require.Len(t, popped, int(parts[1].(int64)))
-		cmd.SetVal([]any{int64(0), popped})
+		require.Len(t, popped, int(count))
+		if parts[0] == int64(3) {
+			parts[0] = int64(0)
+		}
+		cmd.SetVal([]any{parts[0], popped})
 		f.left++
 	}
 	if element, alone := cmd.Val().(string); alone && step.command == "pop" {
 		cmd.SetVal([]any{int64(0), []any{element}})
 	}
 	return strings.ReplaceAll(f.text(cmd), name, "NAME")
+}
+
+// atOne returns the second part of a reply that has two, or nil.
+func atOne(parts []any) any {
+	if len(parts) != 2 {
+		return nil
+	}
+	return parts[1]
 }
 
 func (f *fastTwins) text(reply *redis.Cmd) string { return fmt.Sprint(reply.Val(), reply.Err()) }
@@ -228,9 +249,9 @@ func (f *fastTwins) keys(t *testing.T, name string) map[string][]string {
 			continue // it counts only with a record that refers to it
 		}
 		content := fmt.Sprint(read(t, node, key))
-		if number, refers := strings.CutSuffix(content, ":@"); refers {
+		if head, refers := strings.CutSuffix(content, "@"); refers {
 			popped := key + ":popped"
-			content = number + ":=" + strings.Trim(fmt.Sprint(read(t, node, popped)), "[]")
+			content = head + "=" + strings.Trim(fmt.Sprint(read(t, node, popped)), "[]")
 			require.Positive(t, node.PTTL(ctx, popped).Val())
 		}
 		value := fmt.Sprint(content, " expires: ", ttl > 0)

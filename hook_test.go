@@ -472,3 +472,27 @@ func TestGlobMatchesAsRedis(t *testing.T) {
 		require.NoError(t, rdb.Del(ctx, key).Err())
 	}
 }
+
+// Pops that a pipeline or a transaction joins into one take what they want over any number of shards.
+func TestJoinedPopsGoOverShards(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		rdb.AddHook(NewHook(rdb, Match("*"), WithCapacity(3)))
+		const pops = 10
+		for _, pipeline := range []func() redis.Pipeliner{rdb.Pipeline, rdb.TxPipeline} {
+			key := uuid.NewString()
+			require.NoError(t, rdb.RPush(t.Context(), key, numbers(0, pops)...).Err())
+			pipe := pipeline()
+			var popped [pops]*redis.StringCmd
+			for i := range popped {
+				popped[i] = pipe.LPop(t.Context(), key)
+			}
+			_, err := pipe.Exec(t.Context())
+			require.NoError(t, err)
+			for i, cmd := range popped {
+				assert.Equal(t, strconv.Itoa(i), cmd.Val())
+			}
+		}
+	})
+}

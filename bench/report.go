@@ -64,7 +64,7 @@ func newReport(from results) *report {
 		r.large(from.Large)
 	}
 	if from.Queue != nil {
-		r.queue(from.Queue)
+		r.queue(from.Queue, from.QueueApart)
 	}
 	if from.Jobs != nil {
 		r.jobs(from.Jobs)

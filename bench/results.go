@@ -24,7 +24,8 @@ type results struct {
 	Pairs      []pairsResult   `json:"pairs,omitempty"` // in twos, ours first
 	Many       *manyResult     `json:"many,omitempty"`
 	Large      throughputs     `json:"large,omitempty"`
-	Queue      []clientResult  `json:"queue,omitempty"` // ours first
+	Queue      []clientResult  `json:"queue,omitempty"`       // ours first
+	QueueApart []clientResult  `json:"queue_apart,omitempty"` // the server has a processor for itself
 	Jobs       *jobsResult     `json:"jobs,omitempty"`
 	Wakeup     *wakeupResult   `json:"wakeup,omitempty"`
 	Blocked    *blockedResult  `json:"blocked,omitempty"`

@@ -51,16 +51,23 @@ func (l *List) Pop(ctx context.Context, side layout.End, count int) ([]string, e
 
 // pop pops up to count elements in one atomic step. For hurries see batch.Request.
 func (e *end) pop(ctx context.Context, count int, hurries bool) ([]string, error) {
-	r := batch.NewRequest()
-	r.Count, r.Hurries = count, hurries
-	err := e.poper.Do(ctx, r)
-	if !script.IsDone(err) {
-		return nil, err
+	for {
+		r := batch.NewRequest()
+		r.Count, r.Returns, r.Hurries = count, count == 1, hurries
+		err := e.poper.Do(ctx, r)
+		if !script.IsDone(err) {
+			return nil, err
+		}
+		elements, goesOn := r.Elements, r.Told == again
+		r.Recycle()
+		if !goesOn {
+			return elements, err
+		}
 	}
-	elements := r.Elements
-	r.Recycle()
-	return elements, err
 }
+
+// again tells a caller that others have got the last elements of a shard, and that the list has more.
+const again = "again"
 
 // popOne pops one element for a caller that waits, or would.
 func (e *end) popOne(ctx context.Context) (string, error) {
@@ -78,9 +85,12 @@ func (e *end) popOne(ctx context.Context) (string, error) {
 func (l *List) Pops(side layout.End) *batch.Kind { return &l.at(side).pops }
 
 func (e *end) joinPops(requests []*batch.Request) session.Operation {
-	count := 0
+	count, allReturn := 0, true
 	for _, r := range requests {
-		count += r.Count
+		count, allReturn = count+r.Count, allReturn && r.Returns
+	}
+	if count > 1 && allReturn {
+		return e.Pop(count, blocking.No, part)
 	}
 	return e.Pop(count, blocking.No, "")
 }
@@ -88,12 +98,16 @@ func (e *end) joinPops(requests []*batch.Request) session.Operation {
 // sharePop gives the elements to the callers in their order, and returns those of callers that have gone.
 func sharePop(requests []*batch.Request, reply any) (surplus []string) {
 	elements, _ := readPop(reply)
+	more := tellsMore(reply)
 	for _, r := range requests {
 		if r.Gone() {
 			continue
 		}
-		part := min(r.Count, len(elements))
-		r.Elements, elements = elements[:part:part], elements[part:]
+		own := min(r.Count, len(elements))
+		r.Elements, elements = elements[:own:own], elements[own:]
+		if more && own < r.Count {
+			r.Told = again
+		}
 	}
 	return elements
 }
@@ -159,11 +173,15 @@ func (l *leaves) count(op *session.Operation, reply any) int {
 	return popped
 }
 
-// What a pop has left elsewhere, and that it could not, see commands/pop.lua.
+// What a pop tells, see commands/pop.lua.
 const (
-	wasLeft      = int64(3)
-	leaveRefused = int64(4)
+	wasLeft      = int64(3) // the elements are elsewhere
+	leaveRefused = int64(4) // they could not be left there
+	hasMore      = int64(5) // it has taken a part; the elements may be elsewhere
 )
+
+// part lets a pop take fewer elements than it wants if the list has more.
+const part = "part"
 
 // Left and Gather are those of the session.Leaver of a pop.
 func (e *end) Left(reply any) (noted any, count int) {
@@ -172,8 +190,10 @@ func (e *end) Left(reply any) (noted any, count int) {
 		return reply, 0
 	}
 	switch parts[0] {
-	case wasLeft:
-		return reply, int(parts[1].(int64))
+	case wasLeft, hasMore:
+		if count, left := parts[1].(int64); left {
+			return reply, int(count)
+		}
 	case leaveRefused:
 		e.leaves.refused.Store(true)
 		parts[0] = int64(0)
@@ -181,7 +201,18 @@ func (e *end) Left(reply any) (noted any, count int) {
 	return reply, 0
 }
 
-func (e *end) Gather(elements []any) any { return []any{int64(0), elements} }
+func (e *end) Gather(reply any, elements []any) any {
+	if tellsMore(reply) {
+		return []any{hasMore, elements}
+	}
+	return []any{int64(0), elements}
+}
+
+// tellsMore reports whether a pop has taken a part, and the list has more.
+func tellsMore(reply any) bool {
+	parts, _ := reply.([]any)
+	return len(parts) > 0 && parts[0] == hasMore
+}
 
 // Reclaim puts back the elements of a pop's reply.
 func (e *end) Reclaim(reply any) {

@@ -53,7 +53,7 @@ type Leaver interface {
 	// Left returns the reply without a note for the client, and how many elements the script has left there; 0 if they are in the reply.
 	Left(reply any) (noted any, count int)
 	// Gather returns the reply with the elements that were left.
-	Gather(elements []any) any
+	Gather(reply any, elements []any) any
 }
 
 // leave is the argument that allows a script to leave elements in the list of the record.

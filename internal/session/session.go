@@ -202,7 +202,7 @@ func (o Operation) gather(reply any, read *script.Command) (any, error) {
 	elements, err := read.Slice()
 	switch {
 	case err == nil && len(elements) == count:
-		return o.Leaver.Gather(elements), nil
+		return o.Leaver.Gather(reply, elements), nil
 	case err == nil || script.IsReply(err):
 		return nil, errLeft
 	}

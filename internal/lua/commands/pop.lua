@@ -9,10 +9,12 @@
 --         'first'  it is about to wait: if there are fewer than count elements, arm the list
 --         'again'  the same, but it has been waiting: the plain key may have got another type meanwhile
 --         'woken'  its BLPOP on the bell has just ended; 7 is its release key, whose presence says to take nothing
+--       7 with 'no', 'part' to take fewer than count if the end shard has no more, and tell
 --       8 'leave' if the elements may be left in POPPED, for the caller to read there
--- Reply 1 if the pop had been done before, 2 if it has found elements at the plain key, 4 if it would have left the elements in
---       POPPED, but SORT is refused, else 0; then arrays of elements, one for each shard, in the order popped. Or 3 and how
---       many elements it has left in POPPED. Or only one element, popped now
+-- Reply 5 if it has taken a part, and the list has more; or else 1 if the pop had been done before, 2 if it has found
+--       elements at the plain key, 4 if it would have left the elements in POPPED, but SORT is refused, else 0; then arrays of
+--       elements, one for each shard, in the order popped. Or 3, or 5, and how many elements it has left in POPPED. Or only one
+--       element, popped now
 -- Cost  O(elements popped).
 --
 -- Safe because it reads every key before the first write, and because that write (LPOP, DEL or UNLINK, or PEXPIRE if it takes
@@ -24,8 +26,8 @@
 
 local done, failure = replay()
 if done then
-  local _, popped = replay_elements(done)
-  return { 1, popped }
+  local head, popped = replay_elements(done)
+  return { head == 'MORE' and 5 or 1, popped }
 elseif failure then
   return failure
 end
@@ -47,6 +49,11 @@ end
 local parts, total, stop = plan_take(list, left, count)
 if not parts then
   return total
+end
+local more = ARGV[7] == 'part' and ARGV[6] == 'no' and #parts > 1
+if more then
+  parts, total = { parts[1] }, parts[1]
+  stop = left and list.first + 1 or list.last - 1
 end
 problem = elements_problem(total)
 if problem then
@@ -75,6 +82,6 @@ sweep(list)
 if total == 0 and POPPED and ARGV[8] == 'leave' then
   redis.pcall('DEL', POPPED) -- the caller is about to read it
 end
-save_elements('', popped, total)
-table.insert(popped, 1, list.found and 2 or 0)
+save_elements(more and 'MORE' or '', popped, total)
+table.insert(popped, 1, more and 5 or list.found and 2 or 0)
 return popped

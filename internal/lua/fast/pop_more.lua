@@ -37,6 +37,15 @@ if FAST and HAS_ELEMENTS then
   local size = redis.call('LLEN', near)
   local waits = size < COUNT and HOW ~= 'no' and HOW ~= 'woken'
   local is_last = size > 0 and size <= COUNT and FIRST == LAST
+  local more = size < COUNT and ARGV[7] == 'part'
+  local is_whole = (more or size == COUNT) and size > 0 and FIRST < LAST and HOW == 'no' and JOIN_NOW == JOIN
+  local gone = is_whole and LEAVES and POPPED and leave(near, left, size)
+  if gone then
+    write_pointers(false, left and FIRST + 1 or FIRST, left and LAST or LAST - 1, CAP, false, JOIN, SHARDS)
+    redis.call('PEXPIRE', POPPED, LIFE)
+    save_record(more and 'MORE@' or '@')
+    return { more and 5 or 3, gone }
+  end
   if size > COUNT and (JOIN > 2 or not WATCHES) or is_last and not waits then
     local number = LEAVES and POPPED and leave(near, left, size)
     local values = not number and redis.call(left and 'LPOP' or 'RPOP', near, COUNT)
