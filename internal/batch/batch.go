@@ -111,7 +111,7 @@ func (c *Batcher) Do(ctx context.Context, r *Request) error {
 		}
 	}
 	c.mu.Lock()
-	c.queue = append(c.queue, r)
+	c.enqueue(r)
 	c.dispatch()
 	if _, hasDeadline := ctx.Deadline(); !hasDeadline && (r.batch == nil || r.batch.leader != r) {
 		r.watched = true
@@ -127,6 +127,16 @@ func (c *Batcher) Do(ctx context.Context, r *Request) error {
 	return r.err
 }
 
+// enqueue puts a request into the queue, behind those that have come before. The lock is held.
+func (c *Batcher) enqueue(r *Request) {
+	at := len(c.queue)
+	if r.Again {
+		at = slices.IndexFunc(c.queue, func(other *Request) bool { return !other.Again })
+		at = max(at, 0)
+	}
+	c.queue = slices.Insert(c.queue, at, r)
+}
+
 // leadFor sends the batch of a caller, if there is one. While the server answers, the caller's own goroutine does: to wake another one
 // would cost a lone caller a quarter of its time. Once an answer has failed to come, or if the caller hurries, another goroutine does,
 // so that the caller returns when its ctx ends.
@@ -136,8 +146,10 @@ func (c *Batcher) leadFor(ctx context.Context, r *Request, b *batch) {
 		return
 	}
 	sending := ctx
-	if r.Hurries {
-		sending = context.WithoutCancel(ctx) // the caller waits for the outcome as long as it may
+	if r.Hurries { // the caller waits for the outcome as long as it may
+		var stop context.CancelFunc
+		sending, stop = context.WithCancel(context.WithoutCancel(ctx))
+		defer stop()
 	}
 	go func() {
 		c.lead(sending, b)
@@ -527,6 +539,10 @@ func (c *Batcher) leave(ctx context.Context, r *Request) {
 	case <-grace.C:
 	}
 	c.mu.Lock()
+	if r.gone { // the time of its batch was up
+		c.mu.Unlock()
+		return
+	}
 	if r.batch == nil { // its request was just done, and it is about to hear so
 		c.mu.Unlock()
 		<-r.ready

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,8 @@ const (
 	// whether the list has elements; serviceGrace is how long for one that answers, but cannot serve for the moment.
 	answerGrace  = 5 * time.Second
 	serviceGrace = time.Second
+	// flowsFor is how long others may pop while a round is in flight: a round without an answer must not be overtaken for long.
+	flowsFor = 10 * time.Millisecond
 	// idleAfter is how long nobody must have waited before the server is asked to drop a large result.
 	idleAfter = 100 * time.Millisecond
 )
@@ -41,7 +44,9 @@ type Queue struct {
 	reclaim func(elements []string)
 	mayWait func(ctx context.Context) error
 
-	flows atomic.Bool // the list has elements, as far as is known, and nobody waits without a pop on its way
+	// flows is the time, in Unix nanoseconds, until which the list has elements, as far as is known, and nobody waits but those for whom
+	// a pop is on its way.
+	flows atomic.Int64
 
 	mu        sync.Mutex
 	waiting   list.List // of *waiter, in the order they came
@@ -101,16 +106,21 @@ func (q *Queue) Pop(ctx context.Context, timeout time.Duration) (string, error) 
 	joined := q.sessions.List.Wait()
 	defer q.sessions.List.EndWait(joined)
 	looked := false
-	if q.flows.Load() {
+	if q.flows.Load() > joined.UnixNano() {
 		value, err := q.popFlowing(ctx, joined, timeout)
-		if err != redis.Nil || timeout > 0 && time.Since(joined) >= timeout {
+		if looked = err == redis.Nil; !looked && !mayGoOn(ctx, err) || timeout > 0 && time.Since(joined) >= timeout {
 			return value, err
 		}
-		looked = true
 	}
 	w := newWaiter(ctx, joined, timeout)
 	w.sawEmpty = looked
 	return q.wait(ctx, w)
+}
+
+// mayGoOn reports whether a caller whose pop has failed with err may wait for a better time: the end of its ctx ends that.
+func mayGoOn(ctx context.Context, err error) bool {
+	_, patient := ctx.Deadline()
+	return patient && ctx.Err() == nil && !script.IsDone(err) && (script.IsTransient(err) || !script.IsReply(err))
 }
 
 // popFlowing pops one element for a caller that need not wait.
@@ -118,10 +128,14 @@ func (q *Queue) popFlowing(ctx context.Context, joined time.Time, timeout time.D
 	if timeout == 0 {
 		value, err = q.popNow(ctx)
 	} else {
-		value, err = q.look(ctx, longer(timeout-time.Since(joined), answerGrace))
+		patience := longer(timeout-time.Since(joined), answerGrace)
+		if _, patient := ctx.Deadline(); !patient {
+			patience = min(patience, script.RetryFor)
+		}
+		value, err = q.look(ctx, patience)
 	}
-	if err == redis.Nil {
-		q.flows.Store(false)
+	if !script.IsDone(err) {
+		q.flows.Store(0)
 	}
 	return value, err
 }
@@ -217,7 +231,8 @@ func newWaiter(ctx context.Context, joined time.Time, timeout time.Duration) *wa
 func (q *Queue) join(w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.flows.Store(false)
+	q.flows.Store(0)
+	q.full = q.full && !w.sawEmpty
 	before := q.waiting.Back()
 	for before != nil && before.Value.(*waiter).joined.After(w.joined) {
 		before = before.Prev()
@@ -328,7 +343,7 @@ func (q *Queue) next(armed bool) (round, bool) {
 	defer q.mu.Unlock()
 	if q.waiting.Len() == 0 {
 		q.serving = false
-		q.flows.Store(q.full)
+		q.flow(math.MaxInt64)
 		q.rest()
 		return round{}, false
 	}
@@ -345,13 +360,22 @@ func (q *Queue) next(armed bool) (round, bool) {
 	}
 	q.inFlight = q.waiting.Len()
 	q.wanted = min(q.inFlight, maxWoken)
-	q.flows.Store(q.full && q.wanted == q.inFlight)
+	if q.wanted == q.inFlight {
+		q.flow(time.Now().Add(flowsFor).UnixNano())
+	}
 	r := round{ctx: context.Background(), count: q.wanted, again: again, until: q.firstDeadline()}
 	if armed {
 		q.release = q.source.ReleaseKey()
 		r.release, r.slice = q.release, q.source.Slice(r.until)
 	}
 	return r, true
+}
+
+// flow lets callers pop by themselves until that time, if the last round has found an element for each of its own. The lock is held.
+func (q *Queue) flow(until int64) {
+	if q.full {
+		q.flows.Store(until)
+	}
 }
 
 // rest completes what the goroutine has started, before it ends. The lock is held.
@@ -390,7 +414,7 @@ func (q *Queue) firstDeadline() (first time.Time) {
 	return first
 }
 
-// done ends a round. It delivers the elements to the callers that the pop was sent for, who are first in the queue, then to
+// done ends a round. It delivers the elements to the callers that the pop was sent for, or others who came before it was, then to
 // those of them that are leaving, and ends the waits that are over. Elements that no caller takes go back to the list.
 func (q *Queue) done(r round, got result) (pause time.Duration) {
 	q.mu.Lock()
@@ -401,7 +425,7 @@ func (q *Queue) done(r round, got result) (pause time.Duration) {
 	}
 	elements := q.deliver(got)
 	if q.full = got.err == nil && r.release == "" && len(got.elements) == r.count; !q.full {
-		q.flows.Store(false)
+		q.flows.Store(0)
 	}
 	for q.leaving.Len() > 0 {
 		w := q.leaving.Remove(q.leaving.Front()).(*waiter)

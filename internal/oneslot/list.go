@@ -138,7 +138,7 @@ func (l *List) at(side layout.End) *end {
 		e.orders = []*session.Order{&e.order}
 		e.counted = e.leaves.count
 		e.pushes = batch.Kind{Join: e.joinPushes, Share: sharePush, Order: &e.order}
-		e.pops = batch.Kind{Join: e.joinPops, Share: sharePop, Reclaim: e.putBack}
+		e.pops = batch.Kind{Join: e.joinPops, Share: e.sharePop, Reclaim: e.putBack}
 		e.pusher = batch.New(l.sessions, &e.pushes)
 		e.poper = batch.New(l.sessions, &e.pops)
 	})

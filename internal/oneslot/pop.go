@@ -51,16 +51,16 @@ func (l *List) Pop(ctx context.Context, side layout.End, count int) ([]string, e
 
 // pop pops up to count elements in one atomic step. For hurries see batch.Request.
 func (e *end) pop(ctx context.Context, count int, hurries bool) ([]string, error) {
-	for {
+	for goesOn := false; ; goesOn = true {
 		r := batch.NewRequest()
-		r.Count, r.Returns, r.Hurries = count, count == 1, hurries
+		r.Count, r.Again, r.Returns, r.Hurries = count, goesOn, count == 1, hurries
 		err := e.poper.Do(ctx, r)
 		if !script.IsDone(err) {
 			return nil, err
 		}
-		elements, goesOn := r.Elements, r.Told == again
+		elements, told := r.Elements, r.Told
 		r.Recycle()
-		if !goesOn {
+		if told != again {
 			return elements, err
 		}
 	}
@@ -89,15 +89,15 @@ func (e *end) joinPops(requests []*batch.Request) session.Operation {
 	for _, r := range requests {
 		count, allReturn = count+r.Count, allReturn && r.Returns
 	}
-	if count > 1 && allReturn {
+	if allReturn && count > 1 && e.leaves.suit(count) && e.list.sessions.MayLeave() { // it saves time only then
 		return e.Pop(count, blocking.No, part)
 	}
 	return e.Pop(count, blocking.No, "")
 }
 
 // sharePop gives the elements to the callers in their order, and returns those of callers that have gone.
-func sharePop(requests []*batch.Request, reply any) (surplus []string) {
-	elements, _ := readPop(reply)
+func (e *end) sharePop(requests []*batch.Request, reply any) (surplus []string) {
+	elements, _ := e.Read(reply)
 	more := tellsMore(reply)
 	for _, r := range requests {
 		if r.Gone() {

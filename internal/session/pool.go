@@ -95,6 +95,9 @@ func (p *Pool) ReadBeside(s *script.Script, keys, plain []any, args ...any) Oper
 	return Operation{Kind: s.Kind(), pool: p, call: call}
 }
 
+// MayLeave reports whether scripts may leave elements in the list of the record, as far as that depends on the pool, see Leaver.
+func (p *Pool) MayLeave() bool { return !p.Disabled && p.Runner.Replicas == 0 && !p.recordsMove() }
+
 // Put takes back the session of an operation that ended or was given up. It returns the reply and the error for the caller.
 func (p *Pool) Put(s *Session, op Operation, outcome Outcome) (any, error) {
 	if outcome.Status == Unknown {
