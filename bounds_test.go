@@ -277,3 +277,31 @@ func TestAnExpiryAtOnceDoesNotSpinWhileASlotMoves(t *testing.T) {
 	}))
 	assert.Positive(t, tries)
 }
+
+// A caller whose context has a deadline waits until then for a server that does not answer, also if the list had elements so far.
+func TestAPopThatNeedNotWaitIsAsPatientAsAWait(t *testing.T) {
+	t.Parallel()
+	server, proxy := redistest.Start(t, redistest.Redis), redistest.NewProxy(t)
+	list := newList(t, server.Client(t, through(proxy)), recordLife(4*time.Second)) // after half of it, an operation is not repeated
+	_, err := list.RPush(t.Context(), "a", "b", "c")
+	require.NoError(t, err)
+	for _, want := range []string{"a", "b"} {
+		value, err := list.BLPop(t.Context(), 0)
+		require.NoError(t, err)
+		require.Equal(t, want, value)
+		require.Eventually(t, func() bool { return !list.left().Serving() }, 10*time.Second, 100*time.Microsecond)
+	}
+	proxy.Set(redistest.Faults{DropRequest: 1})
+	repeats := list.Stats().Repeats
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	result := make(chan popped, 1)
+	go func() {
+		value, err := list.BLPop(ctx, 0)
+		result <- popped{value, err}
+	}()
+	require.Eventually(t, func() bool { return list.left().Waiting() == 1 }, 20*time.Second, time.Millisecond, "it waits in the queue now")
+	assert.Greater(t, list.Stats().Repeats, repeats)
+	proxy.Set(redistest.Faults{})
+	assert.Equal(t, popped{"c", nil}, <-result)
+}
