@@ -149,13 +149,6 @@ func (e *end) popOne(ctx context.Context) (string, error) {
 	return elements[0], err
 }
 
-func (e *end) layoutEnd() layout.End {
-	if e.side == left {
-		return layout.Left
-	}
-	return layout.Right
-}
-
 func (e *end) joinPops(requests []*batch.Request) session.Operation {
 	count := 0
 	for _, r := range requests {
