@@ -18,8 +18,9 @@ import (
 // another caller, or put back at the left end.
 //
 // All goroutines that wait at one end of a ShardedList share one connection, and are served in the order they came. One case is
-// an exception: if a timeout ends before a pop was sent for its caller, the caller checks the list once by itself. A goroutine
-// of this package runs while callers wait. A pop that finds an element is O(1).
+// an exception: if a timeout ends before a pop was sent for its caller, the caller checks the list once by itself. While the list
+// has elements for all, nobody waits, and BLPop shares operations with LPop. A goroutine of this package runs while callers wait. A
+// pop that finds an element is O(1).
 //
 // BLPop is applied exactly once, like LPop. An element whose reply was lost is delivered before later elements. If the server
 // does not answer, or cannot serve the list for now, BLPop retries until the deadline of ctx, or for about ten seconds if ctx
