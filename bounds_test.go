@@ -158,11 +158,11 @@ func TestAWaitEndsWhenItsClientIsClosed(t *testing.T) {
 	}
 }
 
-// A caller of BLPop that need not wait, since the list has elements, returns soon if the server stops answering.
-func TestACancelledPopThatNeedNotWaitReturnsSoon(t *testing.T) {
-	t.Parallel()
+// flowing is a list of one element, "c", whose next caller of BLPop need not wait, as far as the client knows.
+func flowing(t *testing.T, client func(*redis.UniversalOptions), options ...Option) (*ShardedList, *redistest.Proxy) {
+	t.Helper()
 	server, proxy := redistest.Start(t, redistest.Redis), redistest.NewProxy(t)
-	list := newList(t, server.Client(t, through(proxy), func(o *redis.UniversalOptions) { o.ReadTimeout = time.Minute }))
+	list := newList(t, server.Client(t, through(proxy), client), options...)
 	_, err := list.RPush(t.Context(), "a", "b", "c")
 	require.NoError(t, err)
 	for _, want := range []string{"a", "b"} {
@@ -171,13 +171,20 @@ func TestACancelledPopThatNeedNotWaitReturnsSoon(t *testing.T) {
 		require.Equal(t, want, value)
 		require.Eventually(t, func() bool { return !list.left().Serving() }, 10*time.Second, 100*time.Microsecond)
 	}
-	require.Equal(t, int64(1), list.Stats().Operations.Pop, "it need not wait")
+	require.Equal(t, int64(1), list.Stats().Operations.Pop, "the second caller need not wait")
+	return list, proxy
+}
+
+// A caller of BLPop that need not wait, since the list has elements, returns soon if the server stops answering.
+func TestACancelledPopThatNeedNotWaitReturnsSoon(t *testing.T) {
+	t.Parallel()
+	list, proxy := flowing(t, func(o *redis.UniversalOptions) { o.ReadTimeout = time.Minute })
 	proxy.Set(redistest.Faults{DropReply: 1, DropRequest: 1})
 	defer proxy.Set(redistest.Faults{})
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, cancel)
 	start := time.Now()
-	_, err = list.BLPop(ctx, 0)
+	_, err := list.BLPop(ctx, 0)
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.Less(t, time.Since(start), 5*time.Second)
 }
@@ -281,16 +288,7 @@ func TestAnExpiryAtOnceDoesNotSpinWhileASlotMoves(t *testing.T) {
 // A caller whose context has a deadline waits until then for a server that does not answer, also if the list had elements so far.
 func TestAPopThatNeedNotWaitIsAsPatientAsAWait(t *testing.T) {
 	t.Parallel()
-	server, proxy := redistest.Start(t, redistest.Redis), redistest.NewProxy(t)
-	list := newList(t, server.Client(t, through(proxy)), recordLife(4*time.Second)) // after half of it, an operation is not repeated
-	_, err := list.RPush(t.Context(), "a", "b", "c")
-	require.NoError(t, err)
-	for _, want := range []string{"a", "b"} {
-		value, err := list.BLPop(t.Context(), 0)
-		require.NoError(t, err)
-		require.Equal(t, want, value)
-		require.Eventually(t, func() bool { return !list.left().Serving() }, 10*time.Second, 100*time.Microsecond)
-	}
+	list, proxy := flowing(t, func(*redis.UniversalOptions) {}, recordLife(4*time.Second)) // after half of it, an operation is not repeated
 	proxy.Set(redistest.Faults{DropRequest: 1})
 	repeats := list.Stats().Repeats
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -198,48 +198,51 @@ func TestWhoNeedNotWaitPopsAsOthersDo(t *testing.T) {
 	})
 }
 
-// A pop that callers share ends with a shard. Those who have got nothing pop again, and never hear that the list is empty: not if the
-// reply was lost, either.
+// A pop that callers share ends with a shard. Those who have got nothing pop again, and never hear that the list is empty.
 func TestNobodyFindsAListEmptyThatIsNot(t *testing.T) {
 	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) { popsOfManyCallers(t, server.Client(t)) })
+}
+
+func TestNobodyFindsAListEmptyWhoseRepliesAreCut(t *testing.T) {
+	t.Parallel()
+	proxy := redistest.NewProxy(t)
+	rdb := redistest.Shared(t, redistest.Redis).Client(t, through(proxy))
+	proxy.Set(redistest.Faults{CutReply: 0.2})
+	popsOfManyCallers(t, rdb)
+	assert.Positive(t, proxy.Strikes(), "replies that were cut")
+}
+
+// popsOfManyCallers pops all elements of a list from each end: each once, in order for each caller, and no call finds it empty.
+func popsOfManyCallers(t *testing.T, rdb redis.UniversalClient) {
+	t.Helper()
 	const callers, each = 50, 20
-	run := func(t *testing.T, rdb redis.UniversalClient) {
-		list := newList(t, rdb, WithCapacity(7))
-		for _, end := range []struct {
-			push func(context.Context, ...any) (int64, error)
-			pop  func(context.Context) (string, error)
-		}{{list.RPush, list.LPop}, {list.LPush, list.RPop}} {
-			_, err := end.push(t.Context(), numbers(0, callers*each)...)
-			require.NoError(t, err)
-			var group sync.WaitGroup
-			var seen sync.Map
-			for range callers {
-				group.Go(func() {
-					last := -1
-					for range each {
-						value, err := end.pop(t.Context())
-						at, _ := strconv.Atoi(value)
-						_, twice := seen.LoadOrStore(at, true)
-						if !assert.NoError(t, err) || !assert.False(t, twice, value) || !assert.Greater(t, at, last) {
-							return
-						}
-						last = at
+	list := newList(t, rdb, WithCapacity(7))
+	for _, end := range []struct {
+		push func(context.Context, ...any) (int64, error)
+		pop  func(context.Context) (string, error)
+	}{{list.RPush, list.LPop}, {list.LPush, list.RPop}} {
+		_, err := end.push(t.Context(), numbers(0, callers*each)...)
+		require.NoError(t, err)
+		var group sync.WaitGroup
+		var seen sync.Map
+		for range callers {
+			group.Go(func() {
+				last := -1
+				for range each {
+					value, err := end.pop(t.Context())
+					at, _ := strconv.Atoi(value)
+					_, twice := seen.LoadOrStore(at, true)
+					if !assert.NoError(t, err) || !assert.False(t, twice, value) || !assert.Greater(t, at, last) {
+						return
 					}
-				})
-			}
-			group.Wait()
-			assert.Empty(t, content(t, list))
+					last = at
+				}
+			})
 		}
+		group.Wait()
+		assert.Empty(t, content(t, list))
 	}
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) { run(t, server.Client(t)) })
-	t.Run("replies are cut", func(t *testing.T) {
-		t.Parallel()
-		proxy := redistest.NewProxy(t)
-		rdb := redistest.Shared(t, redistest.Redis).Client(t, through(proxy))
-		proxy.Set(redistest.Faults{CutReply: 0.2})
-		run(t, rdb)
-		assert.Positive(t, proxy.Strikes(), "replies that were cut")
-	})
 }
 
 // However long the server would keep the BLPOP, a cancelled caller returns, and what is pushed next is for others.

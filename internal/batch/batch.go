@@ -127,12 +127,14 @@ func (c *Batcher) Do(ctx context.Context, r *Request) error {
 	return r.err
 }
 
-// enqueue puts a request into the queue, behind those that have come before. The lock is held.
+// enqueue puts a request at the end of the queue, or behind the others that are retried. The lock is held.
 func (c *Batcher) enqueue(r *Request) {
-	at := len(c.queue)
-	if r.Again {
-		at = slices.IndexFunc(c.queue, func(other *Request) bool { return !other.Again })
-		at = max(at, 0)
+	at := -1
+	if r.Retried {
+		at = slices.IndexFunc(c.queue, func(other *Request) bool { return !other.Retried })
+	}
+	if at < 0 {
+		at = len(c.queue)
 	}
 	c.queue = slices.Insert(c.queue, at, r)
 }

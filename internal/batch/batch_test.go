@@ -72,3 +72,22 @@ func TestNothingOvertakesAPushThatWasGivenUp(t *testing.T) {
 	require.Len(t, c.queue, minQueue)
 	assert.Equal(t, []any{"after first"}, c.queue[minQueue-1].Values)
 }
+
+func TestRequestsThatAreRetriedGoFirst(t *testing.T) {
+	t.Parallel()
+	c := &Batcher{}
+	for _, r := range []*Request{{Count: 3}, {Count: 1, Retried: true}, {Count: 4}, {Count: 2, Retried: true}} {
+		c.enqueue(r)
+	}
+	var order []int
+	for _, r := range c.queue {
+		order = append(order, r.Count)
+	}
+	assert.Equal(t, []int{1, 2, 3, 4}, order)
+
+	c.queue = nil
+	first, second := &Request{Retried: true}, &Request{Retried: true}
+	c.enqueue(first)
+	c.enqueue(second)
+	assert.Same(t, second, c.queue[1])
+}

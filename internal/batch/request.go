@@ -12,8 +12,8 @@ type Request struct {
 	Bytes  int   // of the values
 
 	PutsBack bool // the values were popped there, and no caller has taken them
-	Again    bool // the caller comes again: before those that have not
-	Returns  bool // the caller comes again if it gets nothing although there is more, see Told
+	Retries  bool // the caller asks again if it gets nothing although there is more, see Told
+	Retried  bool // it does so now, and goes before those that have come later
 	Hurries  bool // the caller returns soon after its ctx ends, also if the server has just stopped answering
 
 	Length   int64    // the result of a push

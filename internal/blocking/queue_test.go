@@ -28,3 +28,32 @@ func TestCallersQueueInTheOrderTheyCame(t *testing.T) {
 		assert.Same(t, want[i], got[i], "caller %d", i)
 	}
 }
+
+// A caller that comes later pops beside a round that is on its way for all who wait, but not for long; not if it is for a part of them
+// only; and not once a caller has found the list empty.
+func TestWhoMayPopBesideARound(t *testing.T) {
+	t.Parallel()
+	came := time.Now()
+	waits := func(q *Queue, callers int) {
+		for range callers {
+			q.join(newWaiter(t.Context(), came, 0))
+		}
+	}
+	q := &Queue{serving: true, full: true}
+	waits(q, 2)
+	before := time.Now()
+	q.next(false)
+	assert.Greater(t, q.flows.Load(), before.UnixNano())
+	assert.LessOrEqual(t, q.flows.Load(), time.Now().Add(flowsFor).UnixNano())
+
+	empty := newWaiter(t.Context(), came, 0)
+	empty.sawEmpty = true
+	q.join(empty)
+	q.next(false)
+	assert.Zero(t, q.flows.Load())
+
+	many := &Queue{serving: true, full: true}
+	waits(many, maxWoken+1)
+	many.next(false)
+	assert.Zero(t, many.flows.Load())
+}

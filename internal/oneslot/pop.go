@@ -51,9 +51,9 @@ func (l *List) Pop(ctx context.Context, side layout.End, count int) ([]string, e
 
 // pop pops up to count elements in one atomic step. For hurries see batch.Request.
 func (e *end) pop(ctx context.Context, count int, hurries bool) ([]string, error) {
-	for goesOn := false; ; goesOn = true {
+	for retried := false; ; retried = true {
 		r := batch.NewRequest()
-		r.Count, r.Again, r.Returns, r.Hurries = count, goesOn, count == 1, hurries
+		r.Count, r.Retries, r.Retried, r.Hurries = count, count == 1, retried, hurries
 		err := e.poper.Do(ctx, r)
 		if !script.IsDone(err) {
 			return nil, err
@@ -85,11 +85,11 @@ func (e *end) popOne(ctx context.Context) (string, error) {
 func (l *List) Pops(side layout.End) *batch.Kind { return &l.at(side).pops }
 
 func (e *end) joinPops(requests []*batch.Request) session.Operation {
-	count, allReturn := 0, true
+	count, allRetry := 0, true
 	for _, r := range requests {
-		count, allReturn = count+r.Count, allReturn && r.Returns
+		count, allRetry = count+r.Count, allRetry && r.Retries
 	}
-	if allReturn && count > 1 && e.leaves.suit(count) && e.list.sessions.MayLeave() { // it saves time only then
+	if allRetry && count > 1 && e.leaves.suit(count) && e.list.sessions.MayLeave() { // it saves time only then
 		return e.Pop(count, blocking.No, part)
 	}
 	return e.Pop(count, blocking.No, "")
