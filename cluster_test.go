@@ -161,6 +161,7 @@ func elementsOf(t testing.TB, list *ShardedList) []string {
 func TestASlotMovesUnderLoad(t *testing.T) {
 	t.Parallel()
 	t.Run("plain", func(t *testing.T) { slotMovesUnderLoad(t, 1500, WithCapacity(2)) })
+	t.Run("past Lua", func(t *testing.T) { slotMovesUnderLoad(t, 1500, WithCapacity(2), pastLua) })
 	t.Run("waiting for replicas", func(t *testing.T) { slotMovesUnderLoad(t, 250, WithCapacity(2), WithReplicas(1, time.Millisecond)) })
 }
 

@@ -59,6 +59,10 @@ func TestDesignPageNamesEveryKey(t *testing.T) {
 	_, err = jobs.RPush(t.Context(), numbers(0, 500)...)
 	require.NoError(t, err)
 	look() // rung
+	aside := asideStep{jobs, "R", []any{"x"}}
+	aside.begin(t)
+	look() // within a large push
+	assert.False(t, aside.end(t))
 	_, err = jobs.LPopCount(t.Context(), 3)
 	require.NoError(t, err)
 	_, err = bare(jobs.slot().Expire(layout.Expiry{How: layout.ExpireIn, Milliseconds: time.Hour.Milliseconds()})).Run(t.Context())
@@ -82,6 +86,7 @@ func TestDesignPageNamesEveryKey(t *testing.T) {
 // formOf replaces what is different in keys of the same kind, as the table does.
 func formOf(key string) string {
 	key = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`).ReplaceAllString(key, "<uuid>")
+	key = regexp.MustCompile(`:op:<uuid>:\d+$`).ReplaceAllString(key, ":op:<uuid>:<number>")
 	return regexp.MustCompile(`:#[0-9a-f]{12}\.\d+:-?\d+$`).ReplaceAllString(key, ":#<identity>:<id>")
 }
 

@@ -18,7 +18,7 @@
 //	{jobs}:bell    list    dummy elements that wake blocked consumers; never data
 //	{jobs}:bell:…  list    dummy elements that end the wait of one consumer
 //	{jobs}:op:…    string  the number and the result of the last operation of a client, for a minute; a list beside it
-//	                       holds the elements of a pop of several
+//	                       holds the elements of a pop of several, and another is the end shard while a large push is under way
 //
 // Each shard between the end shards holds exactly the capacity, which is fixed while the list exists. So the length, and the
 // shard that holds an index, are found in O(1). A push to a full end shard creates the next shard. A pop that empties an end

@@ -111,7 +111,7 @@ func newModel(t testing.TB, clients []redis.UniversalClient, capacity int, watch
 	name := m.handles[0].Name()
 	m.plain = "plain-" + name
 	for i, rdb := range clients[1:] {
-		m.handles = append(m.handles, openList(t, rdb, name, WithCapacity(capacity+i), WithPoppedAt("RIGHT"), watch))
+		m.handles = append(m.handles, openList(t, rdb, name, WithCapacity(capacity+i), WithPoppedAt("RIGHT"), watch, pastLua))
 	}
 	return m
 }

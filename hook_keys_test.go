@@ -178,7 +178,7 @@ func TestHookGuardsTheKeysOfLists(t *testing.T) {
 			require.NoError(t, rdb.RPush(ctx, q, "a", "b", "c").Err())
 			keys, list := oneslot.KeysOf(q), openList(t, server.Client(t), q)
 			record := keys.Records() + uuid.NewString()
-			for _, key := range []string{list.shard(ctx, 0), list.shard(ctx, -1), keys.Meta, keys.Bell, record, record + ":popped", keys.Release(uuid.NewString())} {
+			for _, key := range []string{list.shard(ctx, 0), list.shard(ctx, -1), keys.Meta, keys.Bell, record, record + ":popped", record + ":7", keys.Release(uuid.NewString())} {
 				for _, command := range [][]any{
 					{"del", key}, {"unlink", tag + "other", key}, {"set", key, "x"}, {"hset", key, "first", "7"}, {"expire", key, 1},
 					{"persist", key}, {"rename", key, tag + "other"}, {"rename", tag + "other", key}, {"copy", tag + "other", key},

@@ -31,7 +31,7 @@ var oddNames = []string{"a}b", "queue:{}", "queue:{a", "queue:a}b", "a}{b}", "{}
 func ownedKeys(name string) []string {
 	k, id := oneslot.KeysOf(name), "5c0b1e38-6d4b-4b7e-9f1f-0d8a54a2c111"
 	shards := k.Prefix + "#0d8a54a2c111.7:"
-	return []string{k.Meta, k.Bell, shards + "0", shards + "-1", k.Release(id), k.Records() + id, k.Records() + id + ":popped"}
+	return []string{k.Meta, k.Bell, shards + "0", shards + "-1", k.Release(id), k.Records() + id, k.Records() + id + ":popped", k.Records() + id + ":7"}
 }
 
 func TestDistinctNamesNeverShareAKey(t *testing.T) {

@@ -106,7 +106,7 @@ func TestPopsReadElementsThatTheScriptLeaves(t *testing.T) {
 					log, err := rdb.ACLLog(t.Context(), 10).Result()
 					require.NoError(t, err)
 					require.Len(t, log, 1)
-					assert.EqualValues(t, 2, log[0].Count, "one for each end")
+					assert.EqualValues(t, 3, log[0].Count, "one for each end that is popped, and one for that which is pushed to")
 				}
 			})
 		}

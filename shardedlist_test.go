@@ -3,6 +3,7 @@ package shardedlist
 import (
 	"context"
 	"fmt"
+	"io"
 	"iter"
 	"slices"
 	"strings"
@@ -461,6 +462,7 @@ func TestTheServersCapacityIsAskedForUntilItTells(t *testing.T) {
 	}{
 		"none":      {nil, []int64{37, 37}, 1},
 		"passing":   {[]error{loading, loading, rediserr.Error("BUSY Redis is busy running a script.")}, []int64{37, 37}, 4},
+		"cut":       {[]error{io.EOF, io.ErrUnexpectedEOF}, []int64{37, 37}, 3},
 		"other":     {[]error{rediserr.Error("ERR not now")}, []int64{DefaultCapacity, 37, 37}, 2},
 		"forbidden": {[]error{rediserr.Error("NOPERM User worker has no permissions to run the 'config|get' command")}, []int64{DefaultCapacity, DefaultCapacity}, 1},
 		"unknown":   {[]error{rediserr.Error("ERR unknown command 'config', with args beginning with: 'get' ")}, []int64{DefaultCapacity, DefaultCapacity}, 1},

@@ -221,10 +221,10 @@ func appendRuns(line []byte, values []string) []byte {
 			continue
 		}
 		count := 1
-		for i+count < len(values) && values[i+count] == ledger.Name(producer, first+count) {
+		for i+count < len(values) && ledger.Unpad(values[i+count]) == ledger.Name(producer, first+count) {
 			count++
 		}
-		line = append(line, values[i]...)
+		line = append(line, ledger.Name(producer, first)...)
 		if count > 1 {
 			line = strconv.AppendInt(append(line, '*'), int64(count), 10)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/ledger"
 )
 
 // A queueSpec is a long run of producers at the right end of a list and consumers at the left end of a list, usually the same one.
@@ -26,6 +27,7 @@ type queueSpec struct {
 	Most      int    `json:"most"`     // elements of one call
 	Blocking  bool   `json:"blocking"` // all consumers block at all times
 	Clients   string `json:"clients"`
+	Large     bool   `json:"large"` // some calls push so much that the values do not pass through Lua
 }
 
 // Lines of a queue; appendRuns writes elements:
@@ -46,6 +48,7 @@ type queueSpec struct {
 const (
 	maxBurst = 7
 	maxBulk  = 1000
+	large    = 10 << 10             // bytes of a large push
 	backlog  = 2 * maxBulk          // producers wait at a longer list, so that its slot does not take minutes to move
 	blockFor = lostWakeUp * 19 / 10 // longer than lostWakeUp, shorter than the slice after which the library looks again
 )
@@ -104,7 +107,13 @@ func (w *worker) produce(list deque, spec queueSpec, producer int) {
 		burst = spec.pause(random, burst)
 		count := spec.count(random)
 		ctx, cancel := spec.context(random)
-		length, err := list.RPush(ctx, values(producer, next, count)...)
+		elements := values(producer, next, count)
+		if spec.Large && random.IntN(6) == 0 {
+			for i, element := range elements {
+				elements[i] = ledger.Pad(element.(string), large/count)
+			}
+		}
+		length, err := list.RPush(ctx, elements...)
 		cancel()
 		w.pushed(producer, next, count, err, length)
 		next += count

@@ -20,6 +20,7 @@ func (sc *scenario) queue(ctx context.Context, nemesis func()) {
 	spec := queueSpec{
 		Push: queueName, Pop: queueName, Capacity: 5, Seed: sc.seed, Cancel: sc.fault.cancel, Most: maxBulk,
 		Blocking: sc.only == "blocking queue", Clients: sc.clients,
+		Large: sc.clients == methods && !sc.fault.hasStrike("full memory"),
 	}
 	if sc.fault.hasStrike("kill a client") || spec.Blocking {
 		spec.Most = maxBurst // elements that a killed client was popping are excused; few, so that they do not hide a loss

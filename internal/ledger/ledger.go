@@ -211,8 +211,15 @@ func Name(producer, number int) string {
 	return string(strconv.AppendInt(append(text, '.'), int64(number), 10))
 }
 
-// Parse is the inverse of Name.
-func Parse(name string) (producer, number int, ok bool) {
+const padding = "_"
+
+// Pad makes the value of an element larger, by that many bytes, and Unpad returns what it was.
+func Pad(name string, bytes int) string { return name + strings.Repeat(padding, bytes) }
+func Unpad(value string) string         { return strings.TrimRight(value, padding) }
+
+// Parse is the inverse of Name, and of Pad.
+func Parse(value string) (producer, number int, ok bool) {
+	name := Unpad(value)
 	left, right, _ := strings.Cut(name, ".")
 	producer, err1 := strconv.Atoi(left)
 	number, err2 := strconv.Atoi(right)

@@ -7,7 +7,7 @@ import (
 )
 
 func TestNamesAreUnique(t *testing.T) {
-	producer, number, ok := Parse(Name(7, 12))
+	producer, number, ok := Parse(Pad(Name(7, 12), 3))
 	assert.True(t, ok)
 	assert.Equal(t, []int{7, 12}, []int{producer, number})
 	for _, strange := range []string{"", "7", "7.", ".12", "7.012", "-7.12", "7.-1", "7.12 ", "7.x", "7.12.1", "7.1073741824"} {

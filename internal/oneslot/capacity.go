@@ -102,7 +102,7 @@ func (l *List) Capacity(ctx context.Context) (int64, error) {
 	return l.capacity.word().(int64), err
 }
 
-// askCapacity asks again while the server cannot serve, as script.Runner.Run does.
+// askCapacity asks again while the server cannot serve, or connections break, as an operation is repeated.
 func (l *List) askCapacity(ctx context.Context, last *atomic.Pointer[error]) error {
 	until := script.Deadline(ctx)
 	for attempt := 0; l.capacity.known.Load() == nil; attempt++ {
@@ -111,9 +111,9 @@ func (l *List) askCapacity(ctx context.Context, last *atomic.Pointer[error]) err
 		case err == nil || script.IsForbidden(err):
 			l.capacity.known.CompareAndSwap(nil, capacityIn(config))
 			return nil
-		case !script.IsReply(err):
+		case !script.IsReply(err) && !script.MayHaveActed(err):
 			return err // the next push asks again
-		case !script.IsTransient(err):
+		case script.IsReply(err) && !script.IsTransient(err):
 			return nil // a push creates a list of the default capacity, and the next one asks again
 		}
 		last.Store(&err)

@@ -66,7 +66,7 @@ var (
 
 const (
 	uuidForm    = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
-	recordForm  = `op:` + uuidForm + `(?::popped)?`
+	recordForm  = `op:` + uuidForm + `(?::popped|:[1-9][0-9]*)?`
 	certainForm = `bell:` + uuidForm + `|` + recordForm + `|` + shardForm + `|` + partForm
 	partForm    = `part\.(?:meta|bell(?::` + uuidForm + `)?|` + recordForm + `|[0-9]{16}\.(?:0|-?[1-9][0-9]{0,18}))` // see package spread
 	shardForm   = `#[0-9a-f]{12}\.[0-9]+:(?:0|-?[1-9][0-9]{0,18})`

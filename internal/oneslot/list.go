@@ -45,6 +45,10 @@ type Config struct {
 	WithoutDedup bool
 	// RecordLife is how long the server keeps dedup records; 0 means session.RecordLife.
 	RecordLife time.Duration
+	// AsideFrom is the size in bytes from which the values of a push do not pass through Lua, and AsideAgain how long they all do after one
+	// that had to. 0 means asideBytes and asideAgain.
+	AsideFrom  int
+	AsideAgain time.Duration
 	// StandsFor is the plain key that the list stands in for, or empty. The list and a plain list there are one list, unless
 	// WithoutPlain says otherwise. A value of another type is an error where the list is empty, but for operations that commands on any
 	// key need, such as DEL.
@@ -96,6 +100,9 @@ type end struct {
 
 	leaves  leaves                                     // which pops leave their elements on the server, for the client to read there
 	counted func(op *session.Operation, reply any) int // leaves.count, which each pop needs as a value
+
+	aside  aside                                      // which pushes put the end shard aside, for their values not to pass through Lua
+	pushed func(op *session.Operation, reply any) int // countPush, which each push needs as a value
 }
 
 // New opens a list. It sends nothing.
@@ -136,7 +143,7 @@ func (l *List) at(side layout.End) *end {
 	e.made.Do(func() {
 		e.word = string(side)
 		e.orders = []*session.Order{&e.order}
-		e.counted = e.leaves.count
+		e.counted, e.pushed = e.leaves.count, e.countPush
 		e.pushes = batch.Kind{Join: e.joinPushes, Share: sharePush, Order: &e.order}
 		e.pops = batch.Kind{Join: e.joinPops, Share: e.sharePop, Reclaim: e.putBack}
 		e.pusher = batch.New(l.sessions, &e.pushes)

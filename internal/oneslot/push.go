@@ -62,18 +62,22 @@ func nextPart(values []any) (count, bytes int) {
 func (l *List) Pushes(side layout.End) *batch.Kind { return &l.at(side).pushes }
 
 func (e *end) joinPushes(requests []*batch.Request) session.Operation {
-	count, plain := 0, e.list.plain
+	count, bytes, plain := 0, 0, e.list.plain
 	for _, r := range requests {
+		bytes += r.Bytes
 		if count += r.Count; r.PutsBack {
 			plain = e.list.putsBack
 		}
 	}
 	op := e.list.sessions.Operation(pushScript, e.list.declared, 2+count, plain...)
 	op.Orders = e.orders
-	op.Elements, op.Values, op.PutsBack = countPushed, count, batch.PutsBack(requests)
+	op.Elements, op.Values, op.PutsBack = e.pushed, count, batch.PutsBack(requests)
 	op.Append(e.word, e.list.capacity.word())
 	for _, r := range requests {
 		op.Append(r.Values...)
+	}
+	if op.PutsBack == 0 && e.suitsAside(bytes) {
+		op.Aside = e.pushAside(op.Args()[2:])
 	}
 	return op
 }

@@ -210,7 +210,54 @@ func (r *Runner) Before(ctx context.Context, before []any, call Call, command []
 	return cmd.Val(), first, last, nil
 }
 
-// ErrNotRun is the error of a call of Before that the server did not run.
+// Between sends a command between two calls, in one transaction, which go-redis neither retries nor redirects. It returns the reply of the
+// second call. If that is nil, or the server has not carried out the transaction, the error is ErrNotRun. A server may have no
+// transactions, or not for this user: then it carries out the three one by one.
+func (r *Runner) Between(ctx context.Context, first Call, command []any, second Call) (any, error) {
+	server, err := Master(ctx, r.Client, first.Key())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
+	}
+	start := time.Now()
+	reply, err := between(ctx, server, first, command, second)
+	if isNoScript(err) {
+		first.Args, second.Args = first.Eval(), second.Eval()
+		reply, err = between(ctx, server, first, command, second)
+	}
+	first.List.Replied(time.Since(start))
+	return reply, err
+}
+
+func between(ctx context.Context, server redis.Cmdable, first Call, command []any, second Call) (any, error) {
+	plain := func(words ...any) *Command {
+		cmd := newCommand(ctx, true, words)
+		cmd.list = first.List
+		return cmd
+	}
+	exec := plain("exec")
+	errs := execute(ctx, server, plain("multi"), first.command(ctx, true, first.Args), plain(command...), second.command(ctx, true, second.Args),
+		exec)
+	if err := errs[len(errs)-1]; err != nil && !IsReply(err) {
+		return nil, err
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
+	}
+	replies, _ := exec.Val().([]any)
+	if n := len(replies); n > 0 && replies[n-1] != nil {
+		if _, failed := replies[n-1].(error); !failed {
+			return replies[n-1], nil
+		}
+	}
+	for _, reply := range replies {
+		if err, failed := reply.(error); failed {
+			return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
+		}
+	}
+	return nil, ErrNotRun
+}
+
+// ErrNotRun is the error of what Before or Between has sent, and the server has not run.
 var ErrNotRun = errors.New("the script was not run")
 
 // execute sends commands in one pipeline, and returns their errors.

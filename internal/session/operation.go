@@ -37,6 +37,8 @@ type Operation struct {
 	Otherwise func(ctx context.Context, err error) (any, error)
 	// Leaver makes a reply of elements that the script leaves in the list of the dedup record. Without it, the script leaves none there.
 	Leaver Leaver
+	// Aside is how the values may be pushed without passing through Lua. It is nil if they are not.
+	Aside *Aside
 	// Reclaimer puts back what the operation took for a caller that has gone. An operation without it changes a list, and its
 	// caller must learn that the outcome is unknown.
 	Reclaimer Reclaimer
@@ -54,6 +56,15 @@ type Leaver interface {
 	Left(reply any) (noted any, count int)
 	// Gather returns the reply with the elements that were left.
 	Gather(reply any, elements []any) any
+}
+
+// Aside is how a plain command pushes the values of an operation, between two scripts of which the first puts a shard aside and the second
+// puts it back, see lua/shared/aside.lua.
+type Aside struct {
+	Begin, End Operation
+	Command    string            // RPUSHX or LPUSHX
+	Values     []any             // of the operation
+	NotRun     func(cause error) // is told that the operation is sent as usual, and why
 }
 
 // leave is the argument that allows a script to leave elements in the list of the record.

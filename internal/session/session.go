@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -155,6 +156,13 @@ func (s *Session) send(ctx context.Context, attempt int) (any, error) {
 			return reply, err
 		}
 	}
+	if attempt == 0 && s.op.Aside != nil && s.hasKey() {
+		reply, err := s.sendAside(ctx, *s.op.Aside)
+		if !errors.Is(err, script.ErrNotRun) {
+			return reply, err
+		}
+		s.op.Aside.NotRun(err)
+	}
 	return s.pool.Runner.Once(ctx, s.op.call)
 }
 
@@ -171,8 +179,11 @@ func (s *Session) sendBehind(ctx context.Context, command []any) (reply any, blo
 }
 
 // leaves tells whether the script may leave elements in the list of the record.
-func (s *Session) leaves() bool {
-	return s.op.Leaver != nil && s.id != "" && !strings.HasPrefix(s.id, inMeta) && s.pool.Runner.Replicas == 0
+func (s *Session) leaves() bool { return s.op.Leaver != nil && s.hasKey() }
+
+// hasKey tells whether the record is a key of its own, and the operation waits for no replicas: then plain commands may be sent with it.
+func (s *Session) hasKey() bool {
+	return s.id != "" && !strings.HasPrefix(s.id, inMeta) && s.pool.Runner.Replicas == 0
 }
 
 // errLeft is the error of an operation that was applied, and whose elements have not been read yet. A repetition has them in its reply.
@@ -187,10 +198,25 @@ func (s *Session) sendAndRead(ctx context.Context, before []any) (reply any, fir
 	if err == nil {
 		reply, err = s.op.gather(reply, last)
 	}
+	return reply, first, inPipeline(err)
+}
+
+// inPipeline returns an error of a context so that unsent does not take it for that of a command which was not sent.
+func inPipeline(err error) error {
 	if err == context.Canceled || err == context.DeadlineExceeded {
-		err = fmt.Errorf("in a pipeline: %w", err) // of which a part may have been sent, see unsent
+		return fmt.Errorf("in a pipeline: %w", err)
 	}
-	return reply, first, err
+	return err
+}
+
+// sendAside sends the operation so that its values do not pass through Lua.
+func (s *Session) sendAside(ctx context.Context, a Aside) (any, error) {
+	s.address(a.Begin)
+	s.address(a.End)
+	words := make([]any, 2, 2+len(a.Values))
+	words[0], words[1] = a.Command, s.record()+":"+strconv.FormatInt(s.number, 10)
+	reply, err := s.pool.Runner.Between(ctx, a.Begin.call, append(words, a.Values...), a.End.call)
+	return reply, inPipeline(err)
 }
 
 // gather returns the reply of a script with the elements that it has left, which a command has read.

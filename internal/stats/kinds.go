@@ -21,7 +21,7 @@ const (
 
 // kinds has the scripts that are not the library's own business.
 var kinds = map[string]Kind{
-	"push": Push, "spread_push": Push,
+	"push": Push, "push_begin": Push, "push_end": Push, "spread_push": Push,
 	"pop": Pop, "lmpop": Pop, "spread_pop": Pop,
 	"lmove": Move,
 	"llen":  Read, "lindex": Read, "lrange": Read, "lpos": Read, "scan": Read, "ttl": Read, "object": Read, "memory": Read, "info": Read,

@@ -9,12 +9,14 @@
 local FAST = not FIELD and BESIDE ~= '^' -- whether a fast path may go on
 local FIRST, LAST, CAP, ARMED, SHARDS -- of a list that exists
 local JOIN = 0 -- the end that newcomers join
+local WRITTEN -- the field that holds them
 if FAST then
   local layout = redis.pcall('HGET', META, 'layout')
   if type(layout) == 'string' then
     local more, first, last, cap, digit, shards = string.match(layout, POINTERS)
     FAST = more == '' and shards ~= '' and string.byte(shards, -1) ~= EQUALS
     FIRST, LAST, CAP, SHARDS = tonumber(first), tonumber(last), tonumber(cap), shards
+    WRITTEN = layout
     if FAST then
       ARMED, JOIN = digit % 2 == 1, math.floor(digit / 2)
     end

@@ -34,7 +34,7 @@
 -- Over maxmemory, Redis refuses commands that may grow the data set (HSET, RPUSH) until the script has written. Hence the
 -- second rule: a script that must work then, such as a pop or a delete, writes first with a command that never grows.
 --
--- requires: shared/write_pointers
+-- requires: shared/write_pointers shared/aside
 
 local UNLIMITED = 2 ^ 53 -- the capacity of a shard that is a plain key
 local RECORD_MS = nil -- how long the record that this script saves in the meta at KEYS[1] lives; shared/session.lua sets it
@@ -295,6 +295,33 @@ local function with_plain(list, how, any, says)
   return list
 end
 
+-- is_moving tells whether a pcall failed because a key may be on another node. It raises any other error. Server versions
+-- differ in their words, which are those of IsTransient in internal/script.
+local function is_moving(reply)
+  if type(reply) ~= 'table' then
+    return false
+  end
+  for _, words in ipairs({ 'ttempted to access a non local key', 'during rehashing of the slot', 'TRYAGAIN' }) do
+    if string.find(reply.err, words, 1, true) then
+      return true
+    end
+  end
+  error(reply.err, 0)
+end
+
+-- is_away tells whether a key may be on another node. A command on two keys finds out: it fails unless both are here.
+local function is_away(key)
+  return is_moving(redis.pcall('EXISTS', META, key))
+end
+
+-- missing returns the error for a shard that the pointers promise and that is not here: its slot moves, or the list is broken.
+local function missing(list, id)
+  if is_away(list.shards .. id) then
+    return redis.error_reply('TRYAGAIN shard ' .. id .. ' is moving to another node')
+  end
+  return redis.error_reply('BROKENLIST shard ' .. id .. ' is missing')
+end
+
 -- open reads meta. It returns the state of the list, or nil and the error to reply with. A list that does not exist or has
 -- expired is empty. In the state, stale are the ranges of stale shards, if there are any, and own is the one of them whose
 -- keys have the list's own prefix; the others are of lists that this one has replaced. how is 'reading' for a script that
@@ -310,6 +337,11 @@ local function open(how, any, says)
     end
     return with_plain(no_list(), how, any, says)
   end
+  local aside = read_aside(layout)
+  if aside and redis.call('LLEN', aside.key) == 0 then
+    return nil, missing(aside, aside.left and aside.first or aside.last)
+  end
+  layout = aside and put_back(aside) or layout
   local version = string.sub(layout, 1, 1)
   if string.find(layout, '^4 %d+ %d+ %d+ %S+ %S+ %d+ %d+ %S+ %S+ %d+ %d$') then -- see shared/spread_pointers.lua
     return nil, redis.error_reply('SPREADLIST this operation cannot be done on a list that is spread over many slots')
@@ -347,33 +379,6 @@ end
 
 local function is_empty(list)
   return list.first > list.last
-end
-
--- is_moving tells whether a pcall failed because a key may be on another node. It raises any other error. Server versions
--- differ in their words, which are those of IsTransient in internal/script.
-local function is_moving(reply)
-  if type(reply) ~= 'table' then
-    return false
-  end
-  for _, words in ipairs({ 'ttempted to access a non local key', 'during rehashing of the slot', 'TRYAGAIN' }) do
-    if string.find(reply.err, words, 1, true) then
-      return true
-    end
-  end
-  error(reply.err, 0)
-end
-
--- is_away tells whether a key may be on another node. A command on two keys finds out: it fails unless both are here.
-local function is_away(key)
-  return is_moving(redis.pcall('EXISTS', META, key))
-end
-
--- missing returns the error for a shard that the pointers promise and that is not here: its slot moves, or the list is broken.
-local function missing(list, id)
-  if is_away(list.shards .. id) then
-    return redis.error_reply('TRYAGAIN shard ' .. id .. ' is moving to another node')
-  end
-  return redis.error_reply('BROKENLIST shard ' .. id .. ' is missing')
 end
 
 -- shard_length returns the number of elements in a shard that must exist, or nil and the error.

@@ -1,0 +1,35 @@
+-- Puts the end shard aside, for a plain command to push onto it, see shared/aside.lua.
+--
+-- requires: fast/begin shared/aside
+--
+-- KEYS  1 meta
+-- ARGV  1 to 3 see shared/operation.lua, 4 'L' or 'R', 5 the number of values
+-- Reply 1; or 0 if the push is none of the common cases, or has been done; or the error of RENAME
+-- Cost  O(1).
+--
+-- Safe because the first write is RENAME, which OOM allows, and which is refused while the slot moves.
+
+local NEW_SHARDS = 16 -- that a push may need
+local COUNT, LEFT = tonumber(ARGV[5]), ARGV[4] == 'L'
+if not (HAS_ELEMENTS and RECORD and COUNT <= NEW_SHARDS * CAP and (JOIN > 0 or not WATCHES)) then
+  return 0
+end
+local others = 0
+if FIRST < LAST then
+  local far = redis.call('LLEN', SHARDS .. (LEFT and LAST or FIRST))
+  if far == 0 then
+    return 0
+  end
+  others = far + (LAST - FIRST - 1) * CAP
+end
+local near = SHARDS .. (LEFT and FIRST or LAST)
+local size = redis.call('LLEN', near)
+if size == 0 or size > CAP then
+  return 0
+end
+local renamed = redis.pcall('RENAME', near, PREFIX .. aside_name())
+if renamed.err then
+  return renamed
+end
+redis.call('HSET', META, 'layout', table.concat({ '3!', aside_name(), ARGV[4], size, others, WRITTEN }, ' '))
+return 1

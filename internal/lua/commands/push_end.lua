@@ -1,0 +1,50 @@
+-- Puts the end shard back that commands/push_begin.lua has put aside, with the values that have been pushed onto it meanwhile.
+--
+-- requires: shared/operation fast/record shared/write_pointers shared/aside
+--
+-- KEYS  1 meta
+-- ARGV  1 to 5 those of push_begin.lua
+-- Reply the length of the list; or nil if nothing has been pushed: nothing was aside, or not all values have come, or the
+--       operation has been done or fenced meanwhile; or the error of SORT
+-- Cost  O(1), or O(values) if they do not fit into the shard.
+--
+-- Safe because only this operation changes what is aside: whoever else opens the list puts it back. If SORT is refused, the
+-- shard is put back as it was.
+
+local layout = redis.call('HGET', META, 'layout')
+local aside = layout and read_aside(layout)
+if not aside or aside.name ~= aside_name() then
+  return false
+end
+local count = tonumber(ARGV[5])
+local size = redis.call('LLEN', aside.key)
+if size ~= aside.size + count or not is_new() then
+  put_back(aside)
+  return false
+end
+
+local cap, left, first, last = aside.cap, aside.left, aside.first, aside.last
+local over = math.max(0, size - cap)
+for beyond = 0, over - 1, cap do -- they become new shards, past Lua, too
+  first, last = first - (left and 1 or 0), last + (left and 0 or 1)
+  local number = math.min(cap, over - beyond)
+  local from = left and over - beyond - number or cap + beyond
+  local new = aside.shards .. (left and first or last)
+  local sorted = redis.pcall('SORT', aside.key, 'BY', 'nosort', 'LIMIT', from, number, 'STORE', new)
+  if type(sorted) == 'table' then
+    put_back(aside)
+    return sorted
+  end
+end
+if over > 0 then
+  redis.call('LTRIM', aside.key, left and over or 0, left and -1 or cap - 1)
+end
+redis.call('RENAME', aside.key, aside.near)
+if over > 0 then
+  local _, _, _, _, digit, shards = string.match(aside.former, POINTERS)
+  redis.call('HSET', META, 'layout', table.concat({ LAYOUT, first, last, cap, digit, shards }, ' '))
+else
+  redis.call('HSET', META, 'layout', aside.former)
+end
+save_record(aside.others + size)
+return aside.others + size
