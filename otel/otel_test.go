@@ -2,6 +2,7 @@ package shardedlistotel_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -137,6 +138,17 @@ func TestPipelinesAndBlockedCallersAreTraced(t *testing.T) {
 			for _, span := range named(recorder, "redis.pipeline blpop shardedlist.pop") {
 				assert.Equal(t, key, attributes(span)[shardedlistotel.List])
 				assert.Equal(t, "pop", attributes(span)[shardedlistotel.Operation])
+			}
+
+			large := strings.Repeat("x", 20<<10) // it does not pass through Lua
+			require.NoError(t, rdb.RPush(ctx, key, "a").Err())
+			require.NoError(t, rdb.RPush(ctx, key, large).Err())
+			require.NoError(t, rdb.RPush(ctx, key, large).Err())
+			spans = named(recorder, "redis.pipeline multi shardedlist.push rpushx exec")
+			require.NotEmpty(t, spans)
+			for _, span := range spans {
+				assert.Equal(t, key, attributes(span)[shardedlistotel.List])
+				assert.Equal(t, "push", attributes(span)[shardedlistotel.Operation])
 			}
 			require.NoError(t, rdb.Del(ctx, key).Err())
 		})

@@ -10,7 +10,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/session"
 )
 
-var pushBegin, pushEnd = script.Load("push_begin"), script.Load("push_end")
+var pushBegin, pushEnd = script.LoadStep("push_begin", "push"), script.LoadStep("push_end", "push")
 
 // Values past Lua: which pushes take three commands in a transaction, so that their values do not pass through Lua.
 const (

@@ -45,8 +45,19 @@ func LoadAround(name, source string) *Script {
 }
 
 func newScript(name, source string) *Script {
-	return &Script{name: name, source: source, hash: redis.NewScript(source).Hash(), kind: stats.KindOf(name), fullName: "shardedlist." + name}
+	return &Script{name: name, source: source, hash: redis.NewScript(source).Hash(), kind: stats.KindOf(name), fullName: fullName(name)}
 }
+
+// LoadStep is Load for a script that is one step of an operation. Those who trace commands see the operation.
+func LoadStep(name, operation string) *Script {
+	s := Load(name)
+	for _, form := range []*Script{s, s.beside} {
+		form.name, form.fullName = operation, fullName(operation)
+	}
+	return s
+}
+
+func fullName(operation string) string { return "shardedlist." + operation }
 
 // Kind returns the kind of operation that the script is.
 func (s *Script) Kind() stats.Kind { return s.kind }

@@ -1,6 +1,6 @@
 -- Puts the end shard back that commands/push_begin.lua has put aside, with the values that have been pushed onto it meanwhile.
 --
--- requires: shared/operation fast/record shared/write_pointers shared/aside
+-- requires: fast/record shared/aside
 --
 -- KEYS  1 meta
 -- ARGV  1 to 5 those of push_begin.lua
