@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -208,31 +209,96 @@ func TestAPushAsideIsDoneOnceAndAsAWhole(t *testing.T) {
 	})
 }
 
+// A dedup record that is written to meta while a shard is aside stays, and meta says that it has one.
+func TestARecordInMetaBesideAPushAside(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		for _, room := range []int{9, 3} {
+			if server.Kind() == redistest.Embedded && room == 3 {
+				continue // it has no SORT
+			}
+			for _, ends := range []bool{true, false} {
+				list := newList(t, rdb, WithCapacity(room))
+				_, err := list.RPush(t.Context(), "a", "b")
+				require.NoError(t, err)
+				step := asideStep{list, "R", []any{"x", "y"}}
+				step.begin(t)
+				assert.True(t, step.push(t))
+				fence := func() *redis.Cmd {
+					return rdb.Eval(t.Context(), lua.Source("resolve"), []string{list.keys().Meta}, "@"+asideSession, 1, 60000)
+				}
+				require.Equal(t, redis.Nil, fence().Err())
+				want := []string{"a", "b"}
+				if ends {
+					assert.True(t, step.end(t))
+					want = []string{"a", "b", "x", "y"}
+				}
+				assert.Equal(t, want, content(t, list))
+				assert.NoError(t, list.Check(t.Context()))
+				_, err = list.LPopCount(t.Context(), 4)
+				require.NoError(t, err)
+				late := rdb.Eval(t.Context(), lua.Source("push"), []string{list.keys().Meta}, "@"+asideSession, 1, 60000, "R", 3, "late")
+				assert.ErrorContains(t, late.Err(), "FENCED")
+				assert.NoError(t, list.Check(t.Context()))
+			}
+		}
+	})
+}
+
+// What a push costs that is sent twice after all, a list pays seldom.
+func TestPushesThatMustPassThroughLuaAreNotSentTwice(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t, redistest.Redis).Client(t).(*redis.Client)
+	list := newList(t, rdb, WithCapacity(20))
+	for range 3 {
+		_, err := list.RPush(t.Context(), slices.Repeat([]any{strings.Repeat("x", 100)}, 16*20+1)...)
+		require.NoError(t, err)
+		_, err = list.RPush(t.Context(), slices.Repeat([]any{strings.Repeat("x", 30)}, 16*20)...)
+		require.NoError(t, err)
+	}
+	assert.Zero(t, commandCalls(t, rdb)["multi"], "more values than it may have, or smaller ones")
+	require.NoError(t, errorOf(list.Expire(t.Context(), time.Hour)))
+	start := time.Now()
+	for range 20 {
+		_, err := list.RPush(t.Context(), strings.Repeat("x", 20<<10))
+		require.NoError(t, err)
+	}
+	assert.LessOrEqual(t, commandCalls(t, rdb)["multi"], 2+int(time.Since(start)/time.Second), "one, and one more for the scripts to be loaded")
+}
+
 // A server that does not allow what it takes is asked once, and a push that it refuses so is done as usual.
 func TestPushesOfAServerThatAllowsNoTransaction(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
-		for _, forbidden := range []string{"multi", "exec", "rpushx", "rename", "sort"} {
+		for _, forbidden := range []string{"multi", "exec", "multi exec", "rpushx", "rename", "sort"} {
 			t.Run(string(kind)+"/"+forbidden, func(t *testing.T) {
 				t.Parallel()
-				rdb := redistest.Start(t, kind).Client(t)
+				rdb := redistest.Start(t, kind).Client(t).(*redis.Client)
 				list := newList(t, rdb, WithCapacity(2))
 				var want []string
 				for i := range 8 {
-					if i == 1 {
-						require.NoError(t, rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-"+forbidden).Err())
+					if i == 3 { // the scripts are loaded
+						for _, command := range strings.Fields(forbidden) {
+							require.NoError(t, rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-"+command).Err())
+						}
 					}
 					want = append(want, strconv.Itoa(i)+strings.Repeat("x", 20<<10), strconv.Itoa(i))
+					before := commandCalls(t, rdb)["evalsha"]
 					length, err := list.RPush(t.Context(), want[2*i], want[2*i+1])
 					require.NoError(t, err)
 					assert.EqualValues(t, len(want), length)
+					if i == 3 && strings.HasPrefix(forbidden, "multi") {
+						assert.Equal(t, before+2, commandCalls(t, rdb)["evalsha"], "carried out one by one, it is done, and is not sent as usual")
+					}
 				}
 				assert.Equal(t, want, content(t, list))
 				assert.NoError(t, list.Check(t.Context()))
 				log, err := rdb.ACLLog(t.Context(), 10).Result()
 				require.NoError(t, err)
-				require.Len(t, log, 1)
+				require.Len(t, log, len(strings.Fields(forbidden)))
 				assert.EqualValues(t, 1, log[0].Count)
+				assert.Zero(t, list.Stats().Repeats)
 			})
 		}
 	}

@@ -16,21 +16,44 @@ var pushBegin, pushEnd = script.LoadStep("push_begin", "push"), script.LoadStep(
 const (
 	// asideBytes is the size from which that saves time: Lua takes 1.2 µs for each KB, and two scripts take some 10 more than one.
 	asideBytes = 8 << 10
-	// asideAgain is how long pushes do without it after one that a script had to do after all: so its values were sent twice.
-	asideAgain = time.Second
-	// asideRefused is the same for one that the server refused.
+	// asideEach is the mean size of values from which it does.
+	asideEach = 64
+	// asideShards is how many shards such a push may fill, see commands/push_begin.lua.
+	asideShards = 16
+	// asideAgain is how long pushes do without it after one that a script had to do after all, so that its values were sent twice; twice
+	// as long each time, up to asideRefused, as after one that the server refused.
+	asideAgain   = time.Second
 	asideRefused = time.Minute
 )
 
 // aside tells which pushes at an end put the shard aside.
 type aside struct {
-	had  atomic.Bool  // the list had elements when the last push came: else there is no shard
-	from atomic.Int64 // when to try it, as a Unix time in nanoseconds
+	had   atomic.Bool  // the list had elements when the last push came: else there is no shard
+	pause atomic.Int64 // the last pause, in nanoseconds
+	until atomic.Int64 // when it ends, as a Unix time in nanoseconds
 }
 
-func (e *end) suitsAside(bytes int) bool {
-	return bytes >= cmp.Or(e.list.config.AsideFrom, asideBytes) && e.aside.had.Load() && e.list.sessions.MayLeave() &&
-		time.Now().UnixNano() >= e.aside.from.Load()
+func (e *end) suitsAside(count, bytes int) bool {
+	from := cmp.Or(e.list.config.AsideFrom, max(asideBytes, asideEach*count))
+	capacity, _ := e.list.capacity.word().(int64)
+	return bytes >= from && int64(count) <= asideShards*capacity && e.aside.had.Load() && e.list.sessions.MayLeave() &&
+		time.Now().UnixNano() >= e.aside.until.Load()
+}
+
+// toldAside is told how a push that put the shard aside went. One whose outcome is unknown is sent again as usual, as one that was not run.
+func (e *end) toldAside(err error) {
+	if err == nil {
+		if e.aside.pause.Load() != 0 { // which all read
+			e.aside.pause.Store(0)
+		}
+		return
+	}
+	pause := min(max(cmp.Or(e.list.config.AsideAgain, asideAgain), 2*time.Duration(e.aside.pause.Load())), asideRefused)
+	if script.IsReply(err) && !script.IsTransient(err) {
+		pause = asideRefused
+	}
+	e.aside.pause.Store(int64(pause))
+	e.aside.until.Store(time.Now().Add(pause).UnixNano())
 }
 
 // countPush is countPushed for a push at the end, which it takes into account.
@@ -43,19 +66,10 @@ func (e *end) countPush(op *session.Operation, reply any) int {
 	return pushed
 }
 
-// notAside is told that a push was sent as usual, and why.
-func (e *end) notAside(cause error) {
-	wait := cmp.Or(e.list.config.AsideAgain, asideAgain)
-	if script.IsReply(cause) {
-		wait = asideRefused
-	}
-	e.aside.from.Store(time.Now().Add(wait).UnixNano())
-}
-
 // pushAside is how values are pushed at the end without passing through Lua.
 func (e *end) pushAside(values []any) *session.Aside {
 	begin, end := e.asideScript(pushBegin, len(values)), e.asideScript(pushEnd, len(values))
-	return &session.Aside{Begin: begin, End: end, Command: strings.ToLower(string(e.side)) + "pushx", Values: values, NotRun: e.notAside}
+	return &session.Aside{Begin: begin, End: end, Command: strings.ToLower(string(e.side)) + "pushx", Values: values, Told: e.toldAside}
 }
 
 func (e *end) asideScript(s *script.Script, count int) session.Operation {

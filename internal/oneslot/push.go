@@ -76,7 +76,7 @@ func (e *end) joinPushes(requests []*batch.Request) session.Operation {
 	for _, r := range requests {
 		op.Append(r.Values...)
 	}
-	if op.PutsBack == 0 && e.suitsAside(bytes) {
+	if op.PutsBack == 0 && e.suitsAside(count, bytes) {
 		op.Aside = e.pushAside(op.Args()[2:])
 	}
 	return op

@@ -223,7 +223,7 @@ func (r *Runner) Before(ctx context.Context, before []any, call Call, command []
 
 // Between sends a command between two calls, in one transaction, which go-redis neither retries nor redirects. It returns the reply of the
 // second call. If that is nil, or the server has not carried out the transaction, the error is ErrNotRun. A server may have no
-// transactions, or not for this user: then it carries out the three one by one.
+// transactions, or not for this user. Then it carries out the three one by one: with ErrNotAtomic there is a reply.
 func (r *Runner) Between(ctx context.Context, first Call, command []any, second Call) (any, error) {
 	server, err := Master(ctx, r.Client, first.Key())
 	if err != nil {
@@ -245,28 +245,31 @@ func between(ctx context.Context, server redis.Cmdable, first Call, command []an
 		cmd.list = first.List
 		return cmd
 	}
-	exec := plain("exec")
-	errs := execute(ctx, server, plain("multi"), first.command(ctx, true, first.Args), plain(command...), second.command(ctx, true, second.Args),
-		exec)
-	if err := errs[len(errs)-1]; err != nil && !IsReply(err) {
-		return nil, err
-	}
-	if err := errors.Join(errs...); err != nil {
+	multi, end, exec := plain("multi"), second.command(ctx, true, second.Args), plain("exec")
+	errs := execute(ctx, server, multi, first.command(ctx, true, first.Args), plain(command...), end, exec)
+	switch err := errors.Join(errs...); {
+	case exec.Err() != nil && !IsReply(exec.Err()):
+		return nil, exec.Err()
+	case multi.Err() != nil && end.Err() == nil && end.Val() != nil:
+		return end.Val(), fmt.Errorf("%w: %w", ErrNotAtomic, err)
+	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
 	}
 	replies, _ := exec.Val().([]any)
-	if n := len(replies); n > 0 && replies[n-1] != nil {
-		if _, failed := replies[n-1].(error); !failed {
-			return replies[n-1], nil
-		}
-	}
+	var failures []error
 	for _, reply := range replies {
 		if err, failed := reply.(error); failed {
-			return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
+			failures = append(failures, err)
 		}
 	}
-	return nil, ErrNotRun
+	if len(replies) != 3 || replies[2] == nil || len(failures) > 0 {
+		return nil, fmt.Errorf("%w: %w", ErrNotRun, errors.Join(failures...))
+	}
+	return replies[2], nil
 }
+
+// ErrNotAtomic comes with the reply of what Between has sent, and the server has carried out one by one.
+var ErrNotAtomic = errors.New("the transaction was none")
 
 // ErrNotRun is the error of what Before or Between has sent, and the server has not run.
 var ErrNotRun = errors.New("the script was not run")

@@ -62,9 +62,9 @@ type Leaver interface {
 // puts it back, see lua/shared/aside.lua.
 type Aside struct {
 	Begin, End Operation
-	Command    string            // RPUSHX or LPUSHX
-	Values     []any             // of the operation
-	NotRun     func(cause error) // is told that the operation is sent as usual, and why
+	Command    string          // RPUSHX or LPUSHX
+	Values     []any           // of the operation
+	Told       func(err error) // is told how that went
 }
 
 // leave is the argument that allows a script to leave elements in the list of the record.

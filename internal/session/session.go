@@ -156,12 +156,11 @@ func (s *Session) send(ctx context.Context, attempt int) (any, error) {
 			return reply, err
 		}
 	}
-	if attempt == 0 && s.op.Aside != nil && s.hasKey() {
+	if attempt == 0 && s.op.Aside != nil && s.hasKey() && !s.unknown {
 		reply, err := s.sendAside(ctx, *s.op.Aside)
 		if !errors.Is(err, script.ErrNotRun) {
 			return reply, err
 		}
-		s.op.Aside.NotRun(err)
 	}
 	return s.pool.Runner.Once(ctx, s.op.call)
 }
@@ -216,6 +215,10 @@ func (s *Session) sendAside(ctx context.Context, a Aside) (any, error) {
 	words := make([]any, 2, 2+len(a.Values))
 	words[0], words[1] = a.Command, s.record()+":"+strconv.FormatInt(s.number, 10)
 	reply, err := s.pool.Runner.Between(ctx, a.Begin.call, append(words, a.Values...), a.End.call)
+	a.Told(err)
+	if errors.Is(err, script.ErrNotAtomic) {
+		err = nil
+	}
 	return reply, inPipeline(err)
 }
 

@@ -41,8 +41,8 @@ if over > 0 then
 end
 redis.call('RENAME', aside.key, aside.near)
 if over > 0 then
-  local _, _, _, _, digit, shards = string.match(aside.former, POINTERS)
-  redis.call('HSET', META, 'layout', table.concat({ LAYOUT, first, last, cap, digit, shards }, ' '))
+  local more, _, _, _, digit, shards = string.match(aside.former, POINTERS)
+  redis.call('HSET', META, 'layout', table.concat({ LAYOUT .. more, first, last, cap, digit, shards }, ' '))
 else
   redis.call('HSET', META, 'layout', aside.former)
 end

@@ -18,6 +18,12 @@ local function aside_name()
   return 'op:' .. ARGV[1] .. ':' .. ARGV[2]
 end
 
+-- split_aside returns what the field layout says of a shard that is aside, or '', and the pointers.
+local function split_aside(layout)
+  local aside, pointers = string.match(layout, '^(3! %S+ [LR] %d+ %d+ )(.*)$')
+  return aside or '', pointers or layout
+end
+
 -- read_aside returns what is aside by the field layout, or nil.
 local function read_aside(layout)
   if string.byte(layout, 2) ~= 33 then -- '!'

@@ -67,8 +67,9 @@ local function save_in_meta(record)
   elseif not redis.call('HGET', META, FIELD) then
     drop_old_records(META, now)
   end
-  if string.match(layout, POINTERS) == '' then -- from now on there are other fields
-    redis.call('HSET', META, 'layout', LAYOUT .. '+' .. string.sub(layout, #LAYOUT + 1)) -- its prefix is not that of PREFIX
+  local aside, pointers = split_aside(layout)
+  if string.match(pointers, POINTERS) == '' then -- from now on there are other fields; its prefix is not that of PREFIX
+    redis.call('HSET', META, 'layout', aside .. LAYOUT .. '+' .. string.sub(pointers, #LAYOUT + 1))
   end
   local all = math.max(now + RECORD_MS, tonumber(redis.call('HGET', META, 'records')) or 0)
   local one = string.format('%.0f:', now + RECORD_MS) .. record
