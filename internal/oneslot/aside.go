@@ -33,6 +33,7 @@ type aside struct {
 	until atomic.Int64 // when it ends, as a Unix time in nanoseconds
 }
 
+// suitsAside tells whether a push of so many values and bytes puts the shard aside.
 func (e *end) suitsAside(count, bytes int) bool {
 	from := cmp.Or(e.list.config.AsideFrom, max(asideBytes, asideEach*count))
 	capacity, _ := e.list.capacity.word().(int64)
