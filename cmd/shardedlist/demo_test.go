@@ -120,7 +120,11 @@ func TestDemoWhereAPushIsLost(t *testing.T) {
 	redis := miniredis.RunT(t)
 	pushes := 0
 	redis.Server().SetPreHook(func(peer *server.Peer, command string, args ...string) bool {
-		if command != "EVALSHA" || len(args) < 9 || args[7] != "R" { // behind the plain key and the session's arguments
+		if command == "MULTI" { // so all values pass through the script
+			peer.WriteError("ERR unknown command 'MULTI'")
+			return true
+		}
+		if command != "EVALSHA" || len(args) < 10 || args[7] != "R" { // behind the plain key and the session's arguments
 			return false
 		}
 		pushes++
