@@ -224,6 +224,7 @@ func TestSpreadListWhileSlotsMove(t *testing.T) {
 	})
 	cancel()
 	mover.Wait()
+	assert.Empty(t, content(t, list), "consumers leave when the list stays empty")
 	traffic.assertOnceInOrder(t)
 }
 
