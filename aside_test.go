@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -337,7 +338,9 @@ func TestExactlyOncePastLuaOverABrokenNetwork(t *testing.T) {
 					t.Parallel()
 					server, proxy := redistest.Shared(t, kind), redistest.NewProxy(t)
 					list := newList(t, server.Client(t), WithCapacity(5))
-					broken := openList(t, server.Client(t, through(proxy)), list.Name(), WithCapacity(5), pastLua)
+					rdb, sent := server.Client(t, through(proxy)), &transactions{}
+					rdb.AddHook(sent)
+					broken := openList(t, rdb, list.Name(), WithCapacity(5), pastLua)
 					proxy.Set(rates)
 					traffic := newTraffic(4)
 					traffic.run(t, *faultOperations/4, strikes(proxy), func(ctx context.Context, value string) error {
@@ -348,8 +351,26 @@ func TestExactlyOncePastLuaOverABrokenNetwork(t *testing.T) {
 					assert.Empty(t, content(t, list))
 					assert.NoError(t, list.Check(t.Context()))
 					traffic.assertOnceInOrder(t, broken)
+					if kind != redistest.Cluster { // whose nodes have clients without the hook
+						assert.Greater(t, sent.count.Load(), int64(5), "pushes past Lua")
+						t.Logf("%d pushes past Lua", sent.count.Load())
+					}
 				})
 			}
 		}
+	}
+}
+
+// transactions counts those that are sent in pipelines.
+type transactions struct{ count atomic.Int64 }
+
+func (*transactions) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (*transactions) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (n *transactions) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if cmds[0].Name() == "multi" {
+			n.count.Add(1)
+		}
+		return next(ctx, cmds)
 	}
 }
