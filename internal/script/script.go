@@ -269,7 +269,7 @@ func between(ctx context.Context, server redis.Cmdable, first Call, command []an
 }
 
 // ErrNotAtomic comes with the reply of what Between has sent, and the server has carried out one by one.
-var ErrNotAtomic = errors.New("the transaction was none")
+var ErrNotAtomic = errors.New("the commands were carried out one by one")
 
 // ErrNotRun is the error of what Before or Between has sent, and the server has not run.
 var ErrNotRun = errors.New("the script was not run")
