@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -351,4 +352,83 @@ func refusals(t *testing.T, rdb redis.UniversalClient) (refused int) {
 		return err
 	}))
 	return refused
+}
+
+// go-redis leaves a redirection as the error of a command that it has sent again, in a pipeline, if the connection fails then. A pop behind
+// a BLPOP that has failed so may have taken an element.
+func TestAWokenPopIsNotLostBehindARedirection(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string][]Option{"one slot": nil, "spread": {WithParts(4)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, proxy := redistest.Start(t, redistest.Cluster), redistest.NewProxy(t)
+			misled := redis.NewClusterClient(&redis.ClusterOptions{
+				Dialer:      proxy.Dial,
+				ReadTimeout: 10 * time.Second,
+				ClusterSlots: func(context.Context) (slots []redis.ClusterSlot, _ error) { // each slot is with the node before
+					for i, node := range server.Nodes() {
+						first := (i + 1) % 3 * 5461
+						slots = append(slots, redis.ClusterSlot{Start: first, End: first + 5461, Nodes: []redis.ClusterNode{{Addr: node.Addr()}}})
+					}
+					return slots, nil
+				},
+			})
+			t.Cleanup(func() { _ = misled.Close() })
+			list := newList(t, server.Client(t), options...)
+			result := blockingPop(t, openList(t, misled, list.Name(), options...), t.Context(), 30*time.Second)
+			awaitBlocked(t, server.Nodes()...)
+			assertWokenBehindACutReply(t, list, proxy, result)
+		})
+	}
+}
+
+// So it is for the library itself, which follows redirections where it waits for replicas.
+func TestAWokenPopWithReplicasIsNotLostBehindARedirection(t *testing.T) {
+	t.Parallel()
+	server, proxy := redistest.Start(t, redistest.Cluster), redistest.NewProxy(t)
+	list := newList(t, server.Client(t))
+	for i := range 60 { // all nodes get to know the script, but for one chance in 10 ** 10
+		_, err := openList(t, server.Client(t), fmt.Sprint(i)).LPop(t.Context())
+		require.Equal(t, redis.Nil, err)
+	}
+	consumer := openList(t, server.Client(t, through(proxy), func(o *redis.UniversalOptions) { o.ReadTimeout = 10 * time.Second }),
+		list.Name(), WithReplicas(1, time.Millisecond))
+	result := blockingPop(t, consumer, t.Context(), 30*time.Second)
+	awaitBlocked(t, server.Nodes()...)
+	owner, err := server.SlotOwner(t.Context(), list.keys().Slot())
+	require.NoError(t, err)
+	target := (owner + 1) % 3
+	var move sync.WaitGroup
+	move.Go(func() { assert.NoError(t, server.MoveSlot(t.Context(), list.keys().Slot(), target, nil)) })
+	awaitBlocked(t, server.Nodes()[target])
+	assertWokenBehindACutReply(t, list, proxy, result)
+	move.Wait()
+}
+
+// awaitBlocked waits until a client is blocked in BLPOP at one of the nodes.
+func awaitBlocked(t *testing.T, nodes ...*redistest.Server) {
+	t.Helper()
+	clients := make([]redis.UniversalClient, len(nodes))
+	for i, node := range nodes {
+		clients[i] = node.Client(t)
+	}
+	require.Eventually(t, func() bool {
+		return slices.ContainsFunc(clients, func(rdb redis.UniversalClient) bool {
+			return strings.Contains(rdb.ClientList(t.Context()).Val(), " cmd=blpop ")
+		})
+	}, 20*time.Second, time.Millisecond)
+}
+
+// assertWokenBehindACutReply wakes a blocked pop whose reply is cut.
+func assertWokenBehindACutReply(t *testing.T, list *ShardedList, proxy *redistest.Proxy, result <-chan popped) {
+	t.Helper()
+	proxy.Set(redistest.Faults{CutReply: 1})
+	_, err := list.RPush(t.Context(), "a")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return proxy.Strikes() > 0 }, 20*time.Second, time.Millisecond)
+	proxy.Set(redistest.Faults{})
+	got := <-result
+	assert.True(t, isDone(got.err), got.err)
+	assert.Equal(t, "a", got.value)
+	assert.Empty(t, content(t, list))
 }

@@ -28,6 +28,7 @@ func (r *Runner) replicate(ctx context.Context, key string, cmd *Command, before
 	if master = masterAt(ctx, cluster, words[len(words)-1]); master == nil {
 		return err
 	}
+	cmd.SetErr(nil) // it would remain if the connection failed now
 	if asks {
 		before = []redis.Cmder{newCommand(ctx, cmd.noRetry, []any{"asking"})}
 	}

@@ -179,7 +179,7 @@ func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply an
 	if call.Waits && r.Replicas > 0 {
 		err = r.replicate(ctx, call.Key(), cmd, before)
 	} else {
-		err = execute(ctx, r.Client, before, cmd)[1]
+		err = afterRedirection(r.Client, execute(ctx, r.Client, before, cmd)[1])
 	}
 	reply = cmd.Val()
 	if isNoScript(err) {
@@ -189,6 +189,15 @@ func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply an
 		reply, err = nil, Explain(err)
 	}
 	return reply, before, err
+}
+
+// afterRedirection returns the error of a command of a pipeline so that MayHaveActed is right about it. go-redis sends a command that a
+// node of a cluster has redirected to another node. If the connection to that one fails, the redirection remains its error.
+func afterRedirection(rdb redis.UniversalClient, err error) error {
+	if _, cluster := rdb.(*redis.ClusterClient); cluster && (redis.HasErrorPrefix(err, "MOVED ") || redis.HasErrorPrefix(err, "ASK ")) {
+		return fmt.Errorf("there may have been no reply after a redirection: %v", err)
+	}
+	return err
 }
 
 // Before sends a call with a command behind it, and one before it if that is not nil, in one pipeline to one server. go-redis neither
