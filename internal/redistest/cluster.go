@@ -56,18 +56,21 @@ func (s *Server) MoveSlot(ctx context.Context, slot, to int, step func(moved int
 	}
 
 	// The target must know first. Otherwise the other nodes redirect commands to
-	// it, and it redirects them back.
+	// it, and it redirects them back. The source must know last: where it is still
+	// held for the owner, and says that it is not, the slot counts as one that
+	// nobody claims. If such a node gets the slot next, any late message takes it
+	// away again, and the node deletes its keys.
 	rest := slices.DeleteFunc(slices.Clone(s.processes), func(p *process) bool {
 		return p == source || p == target
 	})
 	for range assignments {
-		for _, p := range append([]*process{target, source}, rest...) {
+		for _, p := range slices.Concat([]*process{target}, rest, []*process{source}) {
 			if err = p.setSlot(ctx, slot, "NODE", targetID); err != nil {
 				return err
 			}
 		}
 		soon, cancel := context.WithTimeout(ctx, agreeFor)
-		err = poll(soon, nil, func() error { return s.moved(ctx, slot, to) })
+		err = poll(soon, nil, func() error { return s.moved(ctx, slot, to, targetID) })
 		cancel()
 		if err == nil || ctx.Err() != nil {
 			break
@@ -83,9 +86,8 @@ const (
 	agreeFor    = 10 * time.Second
 )
 
-// agreedOwner is SlotOwner when the nodes agree. A message that is late, from
-// before the last move, has been seen to convince a node of an owner that had
-// given the slot away. That node is told of the one that has it.
+// agreedOwner is SlotOwner when the nodes agree. If they do not in time, they
+// are told of the one that has it.
 func (s *Server) agreedOwner(ctx context.Context, slot int) (owner int, err error) {
 	for range assignments {
 		soon, cancel := context.WithTimeout(ctx, agreeFor/10)
@@ -115,18 +117,10 @@ func (s *Server) agreedOwner(ctx context.Context, slot int) (owner int, err erro
 	return owner, err
 }
 
-// moved returns nil if all nodes know that the slot has moved to that node.
-func (s *Server) moved(ctx context.Context, slot, to int) error {
-	owner, err := s.SlotOwner(ctx, slot)
-	if err != nil {
-		return err
-	}
-	if owner != to {
-		return fmt.Errorf("redistest: slot %d is back with node %d", slot, owner)
-	}
-	// The target claims the slot with a new epoch. If the target of the next move
-	// chose its epoch before it heard of this one, an owner with a later epoch
-	// might take the slot back, and the target would drop its keys.
+// sameEpochs returns nil if all nodes know of the latest epoch. The target of a
+// move claims the slot with a new one. If it chose that before it had heard of the
+// last move, an owner with a later epoch might take the slot back.
+func (s *Server) sameEpochs(ctx context.Context) error {
 	var epochs []string
 	for _, p := range s.processes {
 		info, err := p.client.ClusterInfo(ctx).Result()
@@ -142,6 +136,34 @@ func (s *Server) moved(ctx context.Context, slot, to int) error {
 }
 
 var currentEpoch = regexp.MustCompile(`cluster_current_epoch:\d+`)
+
+// moved returns nil if all nodes know that the slot has moved to that node, which
+// has that id, and know the node's epoch, which they hear from itself only.
+func (s *Server) moved(ctx context.Context, slot, to int, id string) error {
+	owner, err := s.SlotOwner(ctx, slot)
+	if err != nil {
+		return err
+	}
+	if owner != to {
+		return fmt.Errorf("redistest: slot %d is back with node %d", slot, owner)
+	}
+	var epochs []string
+	for _, p := range s.processes {
+		nodes, err := p.client.ClusterNodes(ctx).Result()
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(nodes) {
+			if words := strings.Fields(line); words[0] == id {
+				epochs = append(epochs, words[6])
+			}
+		}
+	}
+	if len(slices.Compact(epochs)) > 1 {
+		return fmt.Errorf("redistest: the nodes differ in the epoch of node %d: %v", to, epochs)
+	}
+	return s.sameEpochs(ctx)
+}
 
 // SlotOwner returns the index in Nodes of the node that has the slot of a
 // Cluster. It is an error if the nodes do not agree.
