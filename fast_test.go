@@ -43,6 +43,39 @@ func TestFastPathsDoAsTheirCommands(t *testing.T) {
 	}
 }
 
+// The same for wake-ups, which random sequences seldom have: a consumer waits, a push rings, and the consumer that is woken takes the only
+// element, or has been released.
+func TestFastPathsOfWakeUpsDoAsTheirCommands(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t, redistest.Redis).Client(t)
+	seed := uint64(1000)
+	for _, how := range []string{"", "+", "-", "*"} {
+		for _, pushed := range []string{"L", "R"} {
+			for _, popped := range []string{"L", "R"} {
+				for _, released := range []bool{false, true} {
+					seed++
+					twins := fastTwins{rdb: rdb, seed: seed, how: how}
+					consumer, producer := "0123456789abcdef01234567", "00000000000000000000ffff"
+					steps := []fastStep{
+						{"push", []string{producer, "1", "60000", pushed, "3", "a"}}, // from now on it is known where newcomers join
+						{"pop", []string{consumer, "1", "60000", pushed, "9", "no", ""}},
+						{"pop", []string{consumer, "2", "-60000", popped, "1", "first", ""}},
+						{"push", []string{producer, "2", "-60000", pushed, "3", "b"}},
+						{"del bell", nil}, // its BLPOP takes the dummy
+					}
+					if released {
+						steps = append(steps, fastStep{"rpush woken", nil})
+					}
+					steps = append(steps, fastStep{"pop", []string{consumer, "3", "-60000", popped, "2", "woken", "woken"}})
+					for i, step := range steps {
+						twins.compareStep(t, i, step)
+					}
+				}
+			}
+		}
+	}
+}
+
 // fastTwins are two lists, of which one is used by scripts without their fast paths.
 type fastTwins struct {
 	rdb    redis.UniversalClient
@@ -62,23 +95,29 @@ type fastStep struct {
 
 // fastPaths are the fast paths of a command, from the last one on.
 var fastPaths = map[string][]string{
-	"push":   {"push_first", "push"},
-	"pop":    {"pop_more", "pop"},
+	"push":   {"push_first", "push_empty", "push"},
+	"pop":    {"pop_more", "pop_woken", "pop"},
 	"lindex": {"lindex"},
 }
 
 // compare returns how many steps the fast paths left to their commands.
 func (f *fastTwins) compare(t *testing.T, steps int) int {
-	fast, slow := fmt.Sprintf("%d:fast", f.seed), fmt.Sprintf("%d:slow", f.seed)
 	for i := range steps {
-		step := f.next()
-		was, is := f.run(t, slow, step), f.run(t, fast, step)
-		require.Equal(t, was, is, "seed %d, step %d: %v", f.seed, i, step)
-		require.Equal(t, f.keys(t, slow), f.keys(t, fast), "seed %d, step %d: %v", f.seed, i, step)
+		f.compareStep(t, i, f.next())
 	}
-	behind, err := f.rdb.Get(t.Context(), "behind:"+fast).Int()
+	behind, err := f.rdb.Get(t.Context(), "behind:"+f.name("fast")).Int()
 	require.NoError(t, err)
 	return behind
+}
+
+func (f *fastTwins) name(which string) string { return fmt.Sprintf("%d:%s", f.seed, which) }
+
+// compareStep runs a step on both lists.
+func (f *fastTwins) compareStep(t *testing.T, i int, step fastStep) {
+	t.Helper()
+	was, is := f.run(t, f.name("slow"), step), f.run(t, f.name("fast"), step)
+	require.Equal(t, was, is, "seed %d %q, step %d: %v", f.seed, f.how, i, step)
+	require.Equal(t, f.keys(t, f.name("slow")), f.keys(t, f.name("fast")), "seed %d %q, step %d: %v", f.seed, f.how, i, step)
 }
 
 // next draws a step. Now and then it is one that has been done.
@@ -155,6 +194,8 @@ func (f *fastTwins) run(t *testing.T, name string, step fastStep) string {
 		return f.text(f.rdb.Do(ctx, "DEL", plain))
 	case "rpush bell":
 		return f.text(f.rdb.Do(ctx, "RPUSH", prefix+"bell", "1"))
+	case "del bell":
+		return f.text(f.rdb.Do(ctx, "DEL", prefix+"bell"))
 	case "rpush woken":
 		return f.text(f.rdb.Do(ctx, "RPUSH", prefix+"woken", "1"))
 	case "del woken":

@@ -7,9 +7,13 @@
 --   '_'  the same, in a pipeline or transaction
 --   '?'  if an empty list beside a plain list is an error
 -- A list without a plain key has ''.
-KEYS.plain, KEYS.how = {}, {}
-for i = 1, #KEYS do
-  local word = table.remove(ARGV, 1)
-  KEYS.plain[i] = word ~= '' and string.sub(word, 2) or nil
-  KEYS.how[i] = string.sub(word, 1, 1)
+if #KEYS == 1 then
+  KEYS.word = table.remove(ARGV, 1) -- to make tables takes as long as a command
+else
+  KEYS.plain, KEYS.how = {}, {}
+  for i = 1, #KEYS do
+    local word = table.remove(ARGV, 1)
+    KEYS.plain[i] = word ~= '' and string.sub(word, 2) or nil
+    KEYS.how[i] = string.sub(word, 1, 1)
+  end
 end

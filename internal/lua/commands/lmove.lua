@@ -31,7 +31,7 @@ if done then
 elseif failure then
   return failure
 end
-local full = KEYS.plain and no_memory() -- what is taken from a plain list is the first write, and OOM allows all others
+local full = BESIDE and no_memory() -- what is taken from a plain list is the first write, and OOM allows all others
 local source, problem = open((WOKEN or ARGV[11] == 'again') and 'waiting', false, popped_at(FROM_LEFT))
 if problem then
   return problem

@@ -10,24 +10,23 @@
 -- Safe because the first write is RENAME, which OOM allows, and which is refused while the slot moves.
 
 local NEW_SHARDS = 16 -- that a push may need
-local COUNT, LEFT = tonumber(ARGV[5]), ARGV[4] == 'L'
+local COUNT = tonumber(ARGV[5])
 if not (HAS_ELEMENTS and RECORD and COUNT <= NEW_SHARDS * CAP and (JOIN > 0 or not WATCHES)) then
   return 0
 end
 local others = 0
-if FIRST < LAST then
+if SPAN > 0 then
   local far = redis.call('LLEN', SHARDS .. (LEFT and LAST or FIRST))
   if far == 0 then
     return 0
   end
-  others = far + (LAST - FIRST - 1) * CAP
+  others = far + (SPAN - 1) * CAP
 end
-local near = SHARDS .. (LEFT and FIRST or LAST)
-local size = redis.call('LLEN', near)
+local size = redis.call('LLEN', NEAR)
 if size == 0 or size > CAP then
   return 0
 end
-local renamed = redis.pcall('RENAME', near, PREFIX .. aside_name())
+local renamed = redis.pcall('RENAME', NEAR, PREFIX .. aside_name())
 if renamed.err then
   return renamed
 end

@@ -1,6 +1,6 @@
 -- Puts the end shard back that commands/push_begin.lua has put aside, with the values that have been pushed onto it meanwhile.
 --
--- requires: fast/record shared/aside
+-- requires: fast/record shared/aside shared/record
 --
 -- KEYS  1 meta
 -- ARGV  1 to 5 those of push_begin.lua
@@ -18,7 +18,7 @@ if not aside or aside.name ~= aside_name() then
 end
 local count = tonumber(ARGV[5])
 local size = redis.call('LLEN', aside.key)
-if size ~= aside.size + count or not is_new() then
+if size ~= aside.size + count or not IS_NEW then
   put_back(aside)
   return false
 end

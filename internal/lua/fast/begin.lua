@@ -4,28 +4,30 @@
 -- So it checks by itself what the helpers check, and shares only formats and a few small functions with them. It leaves all
 -- cases but the common ones, meta of a wrong type among them, to what is behind it, with nothing changed.
 --
--- requires: shared/pointers fast/record
+-- The ids of the end shards stay the texts that they are in meta: to make a text of a number takes as long as a command. Texts
+-- are not to be compared. SPAN is for that, the id of the right one minus that of the left one.
+--
+-- requires: fast/layout fast/record
 
-local FAST = not FIELD and BESIDE ~= '^' -- whether a fast path may go on
-local FIRST, LAST, CAP, ARMED, SHARDS -- of a list that exists
+local FAST = not FIELD and BESIDE ~= '^' and (IS_NEW or not RECORD) -- whether a fast path may go on
+local LEFT = ARGV[4] == 'L'
+local FIRST, LAST, SPAN, CAP, ARMED -- of a list that exists
+local STORED, SHARDS -- the prefix of its shards' keys, as meta has it and in full
+local NEAR -- the key of its shard at this end
 local JOIN = 0 -- the end that newcomers join
-local WRITTEN -- the field that holds them
-if FAST then
-  local layout = redis.pcall('HGET', META, 'layout')
-  if type(layout) == 'string' then
-    local more, first, last, cap, digit, shards = string.match(layout, POINTERS)
-    FAST = more == '' and shards ~= '' and string.byte(shards, -1) ~= EQUALS
-    FIRST, LAST, CAP, SHARDS = tonumber(first), tonumber(last), tonumber(cap), shards
-    WRITTEN = layout
-    if FAST then
-      ARMED, JOIN = digit % 2 == 1, math.floor(digit / 2)
-    end
-    if FAST and string.byte(shards, -1) ~= COLON then
-      SHARDS = PREFIX .. shards .. ':'
-    end
-  elseif layout then
-    FAST = false
+local HAS_ELEMENTS = false
+if FAST and type(WRITTEN) == 'string' then
+  local more, first, last, cap, digit, shards = string.match(WRITTEN, POINTERS)
+  local ending = more == '' and string.byte(shards, -1)
+  FAST = ending and ending ~= EQUALS
+  if FAST then
+    STORED, SHARDS = shards, ending == COLON and shards or PREFIX .. shards .. ':'
+    FIRST, LAST, SPAN, CAP = first, last, first == last and 0 or last - first, cap + 0
+    digit = string.byte(digit) - 48
+    ARMED, JOIN = digit % 2 == 1, (digit - digit % 2) / 2
+    NEAR = SHARDS .. (LEFT and first or last)
+    HAS_ELEMENTS = SPAN >= 0 and CAP > 0 and not (WATCHES and not ONLY_META and redis.pcall('EXISTS', PLAIN) ~= 0)
   end
+elseif WRITTEN then
+  FAST = false
 end
-FAST = FAST and (not RECORD or is_new())
-local HAS_ELEMENTS = FAST and SHARDS and FIRST <= LAST and CAP > 0 and not (WATCHES and redis.pcall('EXISTS', PLAIN) ~= 0)

@@ -1,7 +1,7 @@
 -- Takes tokens from a bucket. KEYS and ARGV are those of commands/limit_bucket.lua; see fast/limit_fixed.lua for why this is
 -- here.
 --
--- requires: fast/record shared/bucket shared/holes
+-- requires: fast/record shared/bucket shared/holes shared/record
 
 -- exactly formats a number so that it is read as the same number.
 local function exactly(number)
@@ -35,7 +35,7 @@ local function take_tokens()
   return verdict(true, bucket_tokens(after, now, interval, burst), at - now, now, exactly(before), exactly(after), whole(at))
 end
 
-if RECORD and is_new() then
+if IS_NEW then
   local result = take_tokens()
   save_record(result)
   return result

@@ -3,7 +3,7 @@
 -- The function is here, and is called at once if the operation is a new one, because to define what a replay requires takes
 -- longer than to count.
 --
--- requires: fast/record shared/limit
+-- requires: fast/record shared/limit shared/record
 
 -- count_window admits or refuses, and writes the state of a window that has admitted something.
 local function count_window()
@@ -24,7 +24,7 @@ local function count_window()
   return verdict(true, limit - used - n, 0, now)
 end
 
-if RECORD and is_new() then
+if IS_NEW then
   local result = count_window()
   save_record(result)
   return result

@@ -1,7 +1,7 @@
 -- Admits to a sliding window. KEYS and ARGV are those of commands/limit_sliding.lua; see fast/limit_fixed.lua for why this is
 -- here.
 --
--- requires: fast/record shared/log
+-- requires: fast/record shared/log shared/record
 
 -- admit admits, now or later, or refuses, and adds what it admits to the log.
 local function admit()
@@ -34,7 +34,7 @@ local function admit()
   return verdict(true, at > now and 0 or limit - used - n, at - now, now, whole(log.next - 1), whole(at))
 end
 
-if RECORD and is_new() then
+if IS_NEW then
   local result = admit()
   save_record(result)
   return result

@@ -1,7 +1,7 @@
 -- Pops elements for any caller, from a shard that has more or from a list of one shard, or takes a plain list over and pops, or
 -- finds the list empty. KEYS and ARGV are those of commands/pop.lua.
 --
--- requires: fast/pop fast/found shared/popped
+-- requires: fast/pop_woken fast/found shared/join shared/popped
 
 FAST = FAST and COUNT > 0 and COUNT < UNPACK_MAX
 local JOIN_NOW = WATCHES and join_after(JOIN, popped_at(ARGV[4] == 'L')) or JOIN
@@ -32,13 +32,12 @@ if FAST and HOW ~= 'no' then
   FAST = is_here(BELL) and (HOW ~= 'woken' or ARGV[7] == '' or redis.pcall('EXISTS', ARGV[7]) == 0)
 end
 if FAST and HAS_ELEMENTS then
-  local left = ARGV[4] == 'L'
-  local near = SHARDS .. (left and FIRST or LAST)
+  local left, near = LEFT, NEAR
   local size = redis.call('LLEN', near)
   local waits = size < COUNT and HOW ~= 'no' and HOW ~= 'woken'
-  local is_last = size > 0 and size <= COUNT and FIRST == LAST
+  local is_last = size > 0 and size <= COUNT and SPAN == 0
   local more = size < COUNT and ARGV[7] == 'part'
-  local is_whole = (more or size == COUNT) and size > 0 and FIRST < LAST and HOW == 'no' and JOIN_NOW == JOIN
+  local is_whole = (more or size == COUNT) and size > 0 and SPAN > 0 and HOW == 'no' and JOIN_NOW == JOIN
   local gone = is_whole and LEAVES and POPPED and leave(near, left, size)
   if gone then
     write_pointers(false, left and FIRST + 1 or FIRST, left and LAST or LAST - 1, CAP, false, JOIN, SHARDS)

@@ -5,24 +5,33 @@
 local COUNT = #ARGV - 5
 FAST = FAST and COUNT > 0 and COUNT < UNPACK_MAX and (COUNT == 1 or #ARGV[6] * COUNT < PIECE)
 if FAST and HAS_ELEMENTS and (JOIN > 0 or not WATCHES) then
-  local left, length = ARGV[4] == 'L', 0
-  if FIRST < LAST then
-    length = redis.call('LLEN', SHARDS .. (left and LAST or FIRST))
+  local length = 0
+  if SPAN > 0 then
+    length = redis.call('LLEN', SHARDS .. (LEFT and LAST or FIRST))
     FAST = length > 0
-    length = length + (LAST - FIRST - 1) * CAP
+    length = length + (SPAN - 1) * CAP
   end
-  local near = SHARDS .. (left and FIRST or LAST)
   if FAST and COUNT > 1 then
-    local size = redis.call('LLEN', near)
+    local size = redis.call('LLEN', NEAR)
     FAST = size > 0 and size + COUNT <= CAP
   end
   if FAST then
-    local size = redis.call(left and 'LPUSHX' or 'RPUSHX', near, unpack(ARGV, 6)) -- for one value, this saves the LLEN
+    local PUSHX, size = LEFT and 'LPUSHX' or 'RPUSHX'
+    if COUNT == 1 then
+      size = redis.call(PUSHX, NEAR, ARGV[6]) -- this saves the LLEN
+    else
+      size = redis.call(PUSHX, NEAR, unpack(ARGV, 6))
+    end
     if size > CAP then
-      redis.call(left and 'LPOP' or 'RPOP', near)
+      redis.call(LEFT and 'LPOP' or 'RPOP', NEAR)
     elseif size > 0 then
-      save_record(length + size)
-      return length + size
+      length = length + size
+      if KEEPS_TTL then
+        redis.call('SET', RECORD, ARGV[2] .. ':' .. length, 'KEEPTTL')
+      elseif RECORD then
+        redis.call('SET', RECORD, ARGV[2] .. ':' .. length, 'PX', LIFE)
+      end
+      return length
     end
   end
 end

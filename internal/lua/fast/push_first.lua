@@ -1,10 +1,8 @@
--- Pushes values into an empty list, or one that does not exist, and rings if a consumer waits: so does nearly every push into a
--- list whose consumers keep up. Or it pushes them beside a long plain list, which becomes a shard. KEYS and ARGV are those of
--- commands/push.lua.
+-- Pushes values into any empty list, and rings if a consumer waits. Or it pushes them beside a long plain list, which becomes a
+-- shard. KEYS and ARGV are those of commands/push.lua.
 --
--- requires: fast/push fast/found
+-- requires: fast/push_empty fast/found shared/join
 
-FAST = FAST and RECORD and COUNT <= (tonumber(ARGV[5]) or 0)
 if FAST and is_free() and (not ARMED or is_here(BELL)) then
   local left = ARGV[4] == 'L'
   local id = SHARDS and (left and FIRST - 1 or LAST + 1) or left and -1 or 0

@@ -22,7 +22,7 @@ if RECORD then
     local new_right = right_epoch ~= seen_right and tonumber(right_epoch) > tonumber(seen_right)
     local is_new_here, is_new_there = left and new_left or not left and new_right, left and new_right or not left and new_left
     local stays = not is_new_here and not (is_new_there and (first == last or other == '1'))
-    if open == '1' and (armed == '0' or armed == '1') and lasts and stays and is_new() then
+    if open == '1' and (armed == '0' or armed == '1') and lasts and stays and IS_NEW then
       END, FULL, STATE, ARMED = PREFIX .. shard, tonumber(capacity), state, armed == '1'
       FAR_BORDER = other == '0' and tonumber(position) or nil
     end

@@ -10,7 +10,11 @@ if END and COUNT == 1 and not WOKEN and not WAS_LARGE then
     local value = redis.call(left and 'LPOP' or 'RPOP', END)
     local word = FAR_BORDER and string.format('AT %.0f', FAR_BORDER + (left and 1 - size or size - 1)) or 'OK'
     local result = word .. '=' .. value
-    save_record(result)
+    if KEEPS_TTL then
+      redis.call('SET', RECORD, ARGV[2] .. ':' .. result, 'KEEPTTL')
+    else
+      redis.call('SET', RECORD, ARGV[2] .. ':' .. result, 'PX', LIFE)
+    end
     return result
   end
 end

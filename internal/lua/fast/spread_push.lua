@@ -32,7 +32,11 @@ if END and #ARGV > 5 and #ARGV - 5 < UNPACK_MAX and (#ARGV == 6 or #ARGV[6] * (#
   local size = push_end(left)
   if size > 0 then
     local result = FAR_BORDER and string.format('AT %.0f', FAR_BORDER + (left and -size or size)) or size
-    save_record(result)
+    if KEEPS_TTL then
+      redis.call('SET', RECORD, ARGV[2] .. ':' .. result, 'KEEPTTL')
+    else
+      redis.call('SET', RECORD, ARGV[2] .. ':' .. result, 'PX', LIFE)
+    end
     return result
   end
 end

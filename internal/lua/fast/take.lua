@@ -1,7 +1,7 @@
 -- Leases jobs that wait, out of a shard that has more than are wanted. Where no limit is set, no lease has ended and no job is
 -- due, nobody else has to look. KEYS and ARGV are those of commands/queue_take.lua.
 --
--- requires: fast/begin shared/envelope
+-- requires: fast/begin shared/envelope shared/record
 
 -- A sorted set of few members is a listpack, which is searched from its start for each. It is none any more once it had a
 -- member that is too long, which pays off when many jobs are leased.
@@ -9,8 +9,7 @@ local MANY, WIDE = 8, string.rep('-', 65)
 
 -- take_waiting leases them and returns the reply, or nil if this is not the common case.
 local function take_waiting()
-  local left, count = ARGV[4] == 'L', tonumber(ARGV[5])
-  local near = SHARDS .. (left and FIRST or LAST)
+  local left, near, count = LEFT, NEAR, tonumber(ARGV[5])
   if count == 0 or count >= redis.call('LLEN', near) or JOIN <= 2 and WATCHES then
     return nil
   end

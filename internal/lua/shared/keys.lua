@@ -8,11 +8,15 @@
 
 local META = KEYS[1]
 local PREFIX = string.sub(META, 1, -5) -- without 'meta'
-local PLAIN = KEYS.plain and KEYS.plain[1]
-local BESIDE = KEYS.plain and KEYS.how[1]
+local PLAIN, BESIDE
+if KEYS.word then
+  PLAIN, BESIDE = KEYS.word ~= '' and string.sub(KEYS.word, 2) or nil, string.sub(KEYS.word, 1, 1)
+elseif KEYS.plain then
+  PLAIN, BESIDE = KEYS.plain[1], KEYS.how[1]
+end
 local AT_ONCE = BESIDE == '*' or BESIDE == '_'
 local WATCHES = BESIDE == '*' or BESIDE == '+' or BESIDE == '^'
 local STANDS_IN = WATCHES or BESIDE == '-' or BESIDE == '_'
-local IDLE_MS = 30000 -- the TTL of the keys of an empty list
+local IDLE_MS = '30000' -- the TTL of the keys of an empty list
 
 local new_prefix -- shared/identity.lua defines it, for who requires it

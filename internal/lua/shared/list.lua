@@ -34,7 +34,7 @@
 -- Over maxmemory, Redis refuses commands that may grow the data set (HSET, RPUSH) until the script has written. Hence the
 -- second rule: a script that must work then, such as a pop or a delete, writes first with a command that never grows.
 --
--- requires: shared/write_pointers shared/aside
+-- requires: shared/write_pointers shared/join shared/aside
 
 local UNLIMITED = 2 ^ 53 -- the capacity of a shard that is a plain key
 local RECORD_MS = nil -- how long the record that this script saves in the meta at KEYS[1] lives; shared/session.lua sets it

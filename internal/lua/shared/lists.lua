@@ -14,8 +14,9 @@ local function use(i)
   META = KEYS[i]
   PREFIX = string.sub(META, 1, -5)
   BELL = PREFIX .. 'bell'
-  PLAIN = KEYS.plain and KEYS.plain[i]
-  BESIDE = KEYS.plain and KEYS.how[i]
+  if KEYS.plain then
+    PLAIN, BESIDE = KEYS.plain[i], KEYS.how[i]
+  end
   AT_ONCE = BESIDE == '*' or BESIDE == '_'
   WATCHES = BESIDE == '*' or BESIDE == '+' or BESIDE == '^'
   STANDS_IN = WATCHES or BESIDE == '-' or BESIDE == '_'

@@ -12,14 +12,6 @@ local AT = 64 -- '@', as string.byte has it
 local FIELD = string.byte(ARGV[1]) == AT and 'op:' .. ARGV[1] -- the field of meta that holds the record
 local RECORD = SEQUENCE and not FIELD and PREFIX .. 'op:' .. ARGV[1] -- the key that holds it
 local LARGE = 4096 -- a record of this many bytes is read in full only if needed: to copy it costs more than the operation
+local LAST_OF_LARGE = '4095' -- the index of the last of them
 local KEEPS_TTL = false -- whether there is a record, and it keeps its TTL
 local IS_NEW = false -- whether a fast path has found in the record that the operation has not been done
-
--- save_record writes the record to its key, if it has one.
-local function save_record(result)
-  if KEEPS_TTL then
-    redis.call('SET', RECORD, ARGV[2] .. ':' .. result, 'KEEPTTL')
-  elseif RECORD then
-    redis.call('SET', RECORD, ARGV[2] .. ':' .. result, 'PX', LIFE)
-  end
-end

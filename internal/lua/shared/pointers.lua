@@ -24,20 +24,3 @@ local COLON = 58 -- as string.byte has it
 local EQUALS = 61 -- '='
 local TAKEN_CAPACITY = 512 -- of a list that was a plain one, see shared/take_over.lua; as DefaultCapacity in internal/oneslot
 local POINTERS = '^3(%+?) (%-?%d+) (%-?%d+) (%d+) (%d) (.*)$'
-
--- pushed_at and popped_at return the end that newcomers join after a push or a pop, as the digit has it.
-local function pushed_at(left)
-  return left and 1 or 2
-end
-local function popped_at(left)
-  return left and 4 or 3
-end
-
--- join_after returns the end that newcomers join, given what was known and what an operation says of it. A pop decides it,
--- and a push until then.
-local function join_after(known, says)
-  if says and (known == 0 or known < 3 and says > 2) then
-    return says
-  end
-  return known
-end

@@ -1,6 +1,6 @@
 -- Elements in the dedup record. shared/session.lua documents the format.
 --
--- requires: shared/operation shared/values
+-- requires: shared/operation shared/values shared/record
 
 local POPPED = RECORD and RECORD .. ':popped' -- the key for several elements, or a large one: a list
 local POPPED_IS_HERE = false -- whether the script has made sure of that

@@ -19,7 +19,7 @@
 --
 -- replay comes before open: whatever has become of the list, a recorded result is the result.
 --
--- requires: shared/operation shared/popped shared/list shared/records
+-- requires: shared/operation shared/popped shared/list shared/records shared/record
 
 local HOME = KEYS[1] -- the meta that holds the record, if one does
 RECORD_MS = FIELD and tonumber(LIFE)

@@ -1,0 +1,19 @@
+-- Pops the only element for a caller that was woken, and arms the list again. KEYS and ARGV are those of commands/pop.lua.
+--
+-- It writes what shared/write_pointers.lua does, without defining its functions.
+--
+-- requires: fast/pop
+
+if HAS_ELEMENTS and RECORD and HOW == 'woken' and COUNT > 0 and not WAS_LARGE and SPAN == 0 and redis.call('LLEN', NEAR) == 1
+  and ARGV[7] ~= '' and redis.pcall('EXISTS', META, PREFIX .. 'bell', ARGV[7]) == 1 then -- no bell, no release
+  local join = WATCHES and JOIN < 3 and (LEFT and 4 or 3) or JOIN
+  local value = redis.call(LEFT and 'LPOP' or 'RPOP', NEAR)
+  redis.call('HSET', META, 'layout', LAYOUT .. ' 0 -1 ' .. CAP .. ' ' .. string.char(49 + 2 * join) .. ' ' .. STORED)
+  redis.call('PEXPIRE', META, IDLE_MS)
+  if KEEPS_TTL then
+    redis.call('SET', RECORD, ARGV[2] .. ':=' .. value, 'KEEPTTL')
+  else
+    redis.call('SET', RECORD, ARGV[2] .. ':=' .. value, 'PX', LIFE)
+  end
+  return { 0, { value } }
+end

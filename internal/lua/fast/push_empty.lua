@@ -1,0 +1,36 @@
+-- Pushes values into a list that does not exist, as into many short lists and into one whose consumers keep up; or into an
+-- empty one whose bell is to ring. KEYS and ARGV are those of commands/push.lua.
+--
+-- It writes what shared/write_pointers.lua and shared/ring.lua do, without defining their functions.
+--
+-- requires: fast/push
+
+FAST = FAST and RECORD and COUNT <= (tonumber(ARGV[5]) or 0)
+if FAST and (not WRITTEN or ARMED and SPAN < 0) then
+  local id, bell, is_free = LEFT and '-1' or '0', PREFIX .. 'bell', PRESENT == 0
+  if ARMED then
+    id = (LEFT and FIRST - 1 or LAST + 1) .. ''
+    is_free = redis.pcall('EXISTS', META, SHARDS .. id, bell, PLAIN or bell) == 1 -- there is only meta
+  elseif not is_free then
+    is_free = redis.pcall('EXISTS', META, PLAIN or META) == 0
+  end
+  if is_free then
+    local stored = STORED or '#' .. string.sub(ARGV[1], -12) .. '.' .. ARGV[2] -- see shared/identity.lua
+    local join = WATCHES and JOIN == 0 and (LEFT and 1 or 2) or JOIN
+    local shard = (SHARDS or PREFIX .. stored .. ':') .. id
+    local ids = ' ' .. id .. ' ' .. id .. ' '
+    redis.call('HSET', META, 'layout', LAYOUT .. ids .. ARGV[5] .. ' ' .. string.char(48 + 2 * join) .. ' ' .. stored)
+    redis.call(LEFT and 'LPUSH' or 'RPUSH', shard, unpack(ARGV, 6))
+    if ARMED then
+      redis.call('PERSIST', META)
+      redis.call('RPUSH', bell, '1')
+      redis.call('PEXPIRE', bell, IDLE_MS)
+    end
+    if KEEPS_TTL then
+      redis.call('SET', RECORD, ARGV[2] .. ':' .. COUNT, 'KEEPTTL')
+    else
+      redis.call('SET', RECORD, ARGV[2] .. ':' .. COUNT, 'PX', LIFE)
+    end
+    return COUNT
+  end
+end
