@@ -9,6 +9,6 @@ end
 
 -- is_free tells whether an empty list may be used: its plain key holds nothing, and its shards are known if there is a meta.
 local function is_free()
-  local empty, here = not SHARDS or SPAN < 0, (SHARDS and 1 or 0) * (PLAIN and 1 or 2)
-  return empty and redis.pcall('EXISTS', META, PLAIN or META) == here
+  local empty, here = not SHARDS or SPAN < 0, SHARDS and 1 or 0
+  return empty and redis.pcall('EXISTS', META, PLAIN or PREFIX .. 'never') == here
 end

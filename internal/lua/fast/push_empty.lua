@@ -12,7 +12,7 @@ if FAST and (not WRITTEN or ARMED and SPAN < 0) then
     id = (LEFT and FIRST - 1 or LAST + 1) .. ''
     is_free = redis.pcall('EXISTS', META, SHARDS .. id, bell, PLAIN or bell) == 1 -- there is only meta
   elseif not is_free then
-    is_free = redis.pcall('EXISTS', META, PLAIN or META) == 0
+    is_free = redis.pcall('EXISTS', META, PLAIN or PREFIX .. 'never') == 0
   end
   if is_free then
     local stored = STORED or '#' .. string.sub(ARGV[1], -12) .. '.' .. ARGV[2] -- see shared/identity.lua
