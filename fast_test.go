@@ -49,7 +49,7 @@ func TestFastPathsOfWakeUpsDoAsTheirCommands(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t, redistest.Redis).Client(t)
 	seed := uint64(1000)
-	for _, how := range []string{"", "+", "-", "*"} {
+	for _, how := range []string{"", "?", "+", "-", "*"} {
 		for _, pushed := range []string{"L", "R"} {
 			for _, popped := range []string{"L", "R"} {
 				for _, released := range []bool{false, true} {

@@ -20,7 +20,7 @@ if HAS_ELEMENTS and COUNT == 1 and not LEAVES and HOW == 'no' and not WAS_LARGE 
   end
 end
 if FAST and RECORD and not WRITTEN and COUNT > 0 and HOW == 'no' and not LEAVES
-  and (PRESENT == 0 or redis.pcall('EXISTS', META, PLAIN or PREFIX .. 'never') == 0) then
+  and (NOTHING or redis.pcall('EXISTS', META, PLAIN or PREFIX .. 'never') == 0) then
   local saved
   if KEEPS_TTL then
     saved = redis.pcall('SET', RECORD, ARGV[2] .. ':', 'KEEPTTL')

@@ -7,7 +7,7 @@
 
 FAST = FAST and RECORD and COUNT <= (tonumber(ARGV[5]) or 0)
 if FAST and (not WRITTEN or ARMED and SPAN < 0) then
-  local id, bell, is_free = LEFT and '-1' or '0', PREFIX .. 'bell', PRESENT == 0
+  local id, bell, is_free = LEFT and '-1' or '0', PREFIX .. 'bell', NOTHING
   if ARMED then
     id = (LEFT and FIRST - 1 or LAST + 1) .. ''
     is_free = redis.pcall('EXISTS', META, SHARDS .. id, bell, PLAIN or bell) == 1 -- there is only meta
