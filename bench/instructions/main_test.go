@@ -12,9 +12,6 @@ func TestCount(t *testing.T) {
 			t.Skipf("%s is not installed", program)
 		}
 	}
-	if testing.Short() {
-		t.Skip("takes a minute")
-	}
 	each := func(name string, calls int64) int64 {
 		for _, o := range operations {
 			if o.name == name {
