@@ -8,7 +8,7 @@
 --   '?'  if an empty list beside a plain list is an error
 -- A list without a plain key has ''.
 if #KEYS == 1 then
-  KEYS.word = table.remove(ARGV, 1) -- to make tables takes as long as a command
+  KEYS.word = table.remove(ARGV, 1) -- tables would take as long as a command
 else
   KEYS.plain, KEYS.how = {}, {}
   for i = 1, #KEYS do

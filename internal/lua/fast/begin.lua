@@ -4,8 +4,8 @@
 -- So it checks by itself what the helpers check, and shares only formats and a few small functions with them. It leaves all
 -- cases but the common ones, meta of a wrong type among them, to what is behind it, with nothing changed.
 --
--- The ids of the end shards stay the texts that they are in meta: to make a text of a number takes as long as a command. Texts
--- are not to be compared. SPAN is for that, the id of the right one minus that of the left one.
+-- The ids of the end shards stay the texts that they are in meta: to make a text of a number takes half as long as a command.
+-- Texts are not to be compared. SPAN is for that, the id of the right one minus that of the left one.
 --
 -- requires: fast/layout fast/record
 

@@ -11,7 +11,7 @@ if HAS_ELEMENTS and COUNT == 1 and not LEAVES and HOW == 'no' and not WAS_LARGE 
     if size == 1 then
       redis.call('DEL', META)
     end
-    if KEEPS_TTL then
+    if KEEPS_TTL then -- as shared/record.lua, whose function is not defined yet
       redis.call('SET', RECORD, ARGV[2] .. ':=' .. value, 'KEEPTTL')
     elseif RECORD then
       redis.call('SET', RECORD, ARGV[2] .. ':=' .. value, 'PX', LIFE)

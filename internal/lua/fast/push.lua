@@ -26,7 +26,7 @@ if FAST and HAS_ELEMENTS and (JOIN > 0 or not WATCHES) then
       redis.call(LEFT and 'LPOP' or 'RPOP', NEAR)
     elseif size > 0 then
       length = length + size
-      if KEEPS_TTL then
+      if KEEPS_TTL then -- as shared/record.lua, whose function is not defined yet
         redis.call('SET', RECORD, ARGV[2] .. ':' .. length, 'KEEPTTL')
       elseif RECORD then
         redis.call('SET', RECORD, ARGV[2] .. ':' .. length, 'PX', LIFE)
