@@ -295,6 +295,7 @@ func (f *fastTwins) keys(t *testing.T, name string) map[string][]string {
 			content = head + "=" + strings.Trim(fmt.Sprint(read(t, node, popped)), "[]")
 			require.Positive(t, node.PTTL(ctx, popped).Val())
 		}
+		content = joined(content)
 		value := fmt.Sprint(content, " expires: ", ttl > 0)
 		value = f.forget(strings.ReplaceAll(value, name, "NAME"))
 		key = f.forget(strings.ReplaceAll(key, name, "NAME"))
@@ -302,6 +303,24 @@ func (f *fastTwins) keys(t *testing.T, name string) map[string][]string {
 		slices.Sort(all[key])
 	}
 	return all
+}
+
+// joined returns the content of a record with elements that a fast path has joined, each behind its length, as if it referred to a list.
+func joined(content string) string {
+	head, rest, found := strings.Cut(content, ":@")
+	if _, err := strconv.Atoi(head); !found || err != nil {
+		return content
+	}
+	var elements []string
+	for rest != "" {
+		length, behind, _ := strings.Cut(rest, ":")
+		n, err := strconv.Atoi(length)
+		if err != nil || n > len(behind) {
+			return content
+		}
+		elements, rest = append(elements, behind[:n]), behind[n:]
+	}
+	return head + ":=" + strings.Join(elements, " ")
 }
 
 // forget removes what depends on the time.

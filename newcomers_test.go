@@ -640,8 +640,9 @@ func TestTheWatchCostsOneExists(t *testing.T) {
 			callsOf := func(options ...Option) map[string]int {
 				key, hooked := uniqueName(t), server.Client(t)
 				hooked.AddHook(NewHook(hooked, Match(key), options...))
-				require.NoError(t, hooked.RPush(ctx, key, "a", "b", "c").Err())
+				require.NoError(t, hooked.RPush(ctx, key, "a", "b", "c", "d").Err())
 				require.NoError(t, hooked.LPopCount(ctx, key, 2).Err()) // its consumers are at the left
+				require.NoError(t, hooked.LPop(ctx, key).Err())         // the record has one element
 				require.NoError(t, rdb.ConfigResetStat(ctx).Err())
 				for range times {
 					require.NoError(t, hooked.RPush(ctx, key, "d", "e").Err())

@@ -54,6 +54,14 @@ var operations = []operation{
 		_, err := c.list.LPop(ctx)
 		return err
 	}},
+	{"RPush of 4 values", func(ctx context.Context, c *client, _ int) error {
+		_, err := c.list.RPush(ctx, value, value, value, value)
+		return err
+	}},
+	{"LPopCount of 4", func(ctx context.Context, c *client, _ int) error {
+		_, err := c.list.LPopCount(ctx, 4)
+		return err
+	}},
 	{"LPop of an empty list", func(ctx context.Context, c *client, _ int) error {
 		if _, err := c.other.LPop(ctx); err != redis.Nil {
 			return fmt.Errorf("the list is not empty: %w", err)

@@ -1,22 +1,37 @@
--- Pops one element for a caller that does not wait, or finds that there is no list. KEYS and ARGV are those of
+-- Pops one element, or a few, for callers that do not wait, or finds that there is no list. KEYS and ARGV are those of
 -- commands/pop.lua.
+--
+-- It joins a few small elements in the record, as shared/elements.lua does: that takes less than the commands that put them
+-- into POPPED. The client lets a pop of more, or of larger ones, leave them there.
 --
 -- requires: fast/begin
 
+local FEW = 8 -- elements whose record joins them; as fewElements in internal/oneslot/pop.go
 local COUNT, HOW, LEAVES = tonumber(ARGV[5]), ARGV[6], ARGV[8] == 'leave'
-if HAS_ELEMENTS and COUNT == 1 and not LEAVES and HOW == 'no' and not WAS_LARGE then
+if HAS_ELEMENTS and not LEAVES and HOW == 'no' and (COUNT == 1 and not WAS_LARGE or COUNT > 1 and COUNT <= FEW) then
   local size = redis.call('LLEN', NEAR)
-  if size > 1 and (JOIN > 2 or not WATCHES) or size == 1 and SPAN == 0 then
-    local value = redis.call(LEFT and 'LPOP' or 'RPOP', NEAR)
-    if size == 1 then
+  if size > COUNT and (JOIN > 2 or not WATCHES) or size > 0 and size <= COUNT and SPAN == 0 then
+    local popped, record -- the element or the elements, and the result behind the number
+    if COUNT == 1 then
+      popped = redis.call(LEFT and 'LPOP' or 'RPOP', NEAR)
+      record = ':=' .. popped
+    else
+      popped = redis.call(LEFT and 'LPOP' or 'RPOP', NEAR, ARGV[5])
+      record = { ':@' }
+      for i = 1, #popped do
+        record[2 * i], record[2 * i + 1] = #popped[i] .. ':', popped[i]
+      end
+      record = table.concat(record)
+    end
+    if size <= COUNT then
       redis.call('DEL', META)
     end
     if KEEPS_TTL then -- as shared/record.lua, whose function is not defined yet
-      redis.call('SET', RECORD, ARGV[2] .. ':=' .. value, 'KEEPTTL')
+      redis.call('SET', RECORD, ARGV[2] .. record, 'KEEPTTL')
     elseif RECORD then
-      redis.call('SET', RECORD, ARGV[2] .. ':=' .. value, 'PX', LIFE)
+      redis.call('SET', RECORD, ARGV[2] .. record, 'PX', LIFE)
     end
-    return value
+    return COUNT == 1 and popped or { 0, popped }
   end
 end
 if FAST and RECORD and not WRITTEN and COUNT > 0 and HOW == 'no' and not LEAVES

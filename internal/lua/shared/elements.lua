@@ -34,7 +34,7 @@ local function replay_elements(result)
   end
   local head = string.sub(result, 1, mark - 1)
   if string.sub(result, mark, mark) == '@' then
-    return head, POPPED and redis.call('LRANGE', POPPED, 0, -1) or split(result, mark + 1)
+    return head, mark == #result and POPPED and redis.call('LRANGE', POPPED, 0, -1) or split(result, mark + 1)
   end
   return head, { string.sub(result, mark + 1) }
 end

@@ -9,7 +9,8 @@
 --   '!' and a text           the reply is an error; commands/resolve.lua leaves one for copies that arrive late
 --   <head>                   no elements; the head is empty, or words and numbers, as the command likes
 --   <head> '=' <element>     one element
---   <head> '@'               several elements, or a large one, in the list POPPED; if the record is in meta, behind the '@'
+--   <head> '@'               several elements, or a large one, in the list POPPED; a few small ones are behind the '@', and any
+--                            if the record is in meta
 -- shared/elements.lua and shared/popped.lua read and write the results with elements. Fast paths write them, too.
 --
 -- The record is a key. While its slot moves, a key that is not here may be on the other node, and the operation may have been
