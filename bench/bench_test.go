@@ -34,7 +34,7 @@ func TestReport(t *testing.T) {
 		"cd bench && go run . -short -runs 1 -only throughput|cancel\n",
 		"## A cancelled wait\n",
 		"| Time of a wait of 3,000 ms that is cancelled after 100 ms | go-redis | ",
-		"| RPush, 512 goroutines, against the fastest other client | ≥ 2.5× |",
+		"| RPush, 512 goroutines, against the fastest other client | ≥ 2.50× |",
 		"### LPop, 1,024 bytes",
 		"| 64 | go-redis AutoPipeline |",
 		"| 64 | rueidis |",
