@@ -106,7 +106,7 @@ var brokenSpread = []struct {
 	words string
 }{
 	{"a push does not ring", []string{"local rings = shard and (shard.left or (not result and count > 0)) and disarm(shard)", "local rings = false",
-		"    arm(false)\n    ring()\n", "    arm(false)\n"},
+		"      arm(false)\n      ring()\n", "    arm(false)\n"},
 		"none", redistest.Redis, "blocking queue", "blocked for"},
 	{"a full shard stays open", []string{"elseif not shard.open[SIDE] or (shard.size >= CAPACITY and count > 0) then\n", "elseif shard.size >= CAPACITY and count > 0 then\n",
 		"  shut(shard, SIDE)\n  result = knows", "  result = knows"}, "none", redistest.Redis, "queue", ""},

@@ -29,6 +29,7 @@ import (
 type client struct {
 	rdb, hooked *redis.Client // hooked has the library's hook for all keys
 	list, other *shardedlist.ShardedList
+	spread      *shardedlist.ShardedList
 }
 
 // operation is what is counted. Before it, the list has elements.
@@ -78,6 +79,14 @@ var operations = []operation{
 	}},
 	{"RPush to each of many lists, through the hook", func(ctx context.Context, c *client, i int) error {
 		return c.hooked.RPush(ctx, strconv.Itoa(i), value).Err()
+	}},
+	{"RPush, spread list", func(ctx context.Context, c *client, _ int) error {
+		_, err := c.spread.RPush(ctx, value)
+		return err
+	}},
+	{"LPop, spread list", func(ctx context.Context, c *client, _ int) error {
+		_, err := c.spread.LPop(ctx)
+		return err
 	}},
 	{"LIndex", func(ctx context.Context, c *client, _ int) error {
 		_, err := c.list.LIndex(ctx, 700)
@@ -179,11 +188,17 @@ func serve(ctx context.Context, addr string, o operation, calls int) error {
 	if c.other, err = shardedlist.New(c.rdb, "other"); err != nil {
 		return err
 	}
+	if c.spread, err = shardedlist.New(c.rdb, "spread", shardedlist.WithParts(4)); err != nil {
+		return err
+	}
 	values := make([]any, 30_000)
 	for i := range values {
 		values[i] = value
 	}
 	if _, err := c.list.RPush(ctx, values...); err != nil {
+		return err
+	}
+	if _, err := c.spread.RPush(ctx, values[:3000]...); err != nil {
 		return err
 	}
 	for i := range calls {

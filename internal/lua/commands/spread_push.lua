@@ -1,6 +1,6 @@
 -- Pushes values at one end of a spread list.
 --
--- requires: fast/spread_push shared/end_shard
+-- requires: fast/spread_push_more shared/end_shard
 --
 -- KEYS  1 the part of the shard
 -- ARGV  1 to 3 see shared/operation.lua, 4 and 5 see shared/end_shard.lua, 6… the values. Without values, the push counts as

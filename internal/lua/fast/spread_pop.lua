@@ -5,10 +5,10 @@
 
 local COUNT, WOKEN = tonumber(ARGV[6]), ARGV[7] == 'woken'
 if END and COUNT == 1 and not WOKEN and not WAS_LARGE then
-  local left, size = ARGV[4] == 'L', redis.call('LLEN', END)
+  local size = redis.call('LLEN', END)
   if size > 0 then
-    local value = redis.call(left and 'LPOP' or 'RPOP', END)
-    local word = FAR_BORDER and string.format('AT %.0f', FAR_BORDER + (left and 1 - size or size - 1)) or 'OK'
+    local value = redis.call(LEFT and 'LPOP' or 'RPOP', END)
+    local word = FAR_BORDER and string.format('AT %.0f', FAR_BORDER + (LEFT and 1 - size or size - 1)) or 'OK'
     local result = word .. '=' .. value
     if KEEPS_TTL then
       redis.call('SET', RECORD, ARGV[2] .. ':' .. result, 'KEEPTTL')

@@ -1,7 +1,7 @@
 -- Pops elements from the shard at an end of a spread list that has them, also for a caller that was woken. KEYS and ARGV are
 -- those of commands/spread_pop.lua.
 --
--- requires: fast/spread_pop shared/pieces shared/popped shared/ring
+-- requires: fast/spread_pop fast/spread_arm shared/pieces shared/popped shared/ring
 
 -- is_here tells whether a key is a list or absent, and not on another node.
 local function is_here(key)
@@ -14,14 +14,14 @@ local function may_wake(size)
 end
 
 if END and COUNT > 0 and COUNT < UNPACK_MAX then
-  local left, size = ARGV[4] == 'L', redis.call('LLEN', END)
+  local size = redis.call('LLEN', END)
   local took = math.min(COUNT, size)
   if took > 1 or WAS_LARGE then
     POPPED_IS_HERE = is_here(POPPED)
   end
   local may_save = POPPED_IS_HERE or took == 1 and not WAS_LARGE
   if may_save and took > 0 and (WOKEN and may_wake(size) or not WOKEN and took == COUNT) then
-    local values = redis.call(left and 'LPOP' or 'RPOP', END, took)
+    local values = redis.call(LEFT and 'LPOP' or 'RPOP', END, took)
     size = size - took
     if WOKEN and size == 0 then
       redis.call('DEL', BELL)
@@ -31,7 +31,7 @@ if END and COUNT > 0 and COUNT < UNPACK_MAX then
     end
     local word = took == COUNT and 'OK' or 'EMPTY'
     if FAR_BORDER then
-      word = string.format('AT %.0f', FAR_BORDER + (left and -size or size))
+      word = string.format('AT %.0f', FAR_BORDER + (LEFT and -size or size))
     end
     save_popped(word, { values }, took)
     return { 0, word, values }
