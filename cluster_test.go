@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -403,6 +405,71 @@ func TestAWokenPopWithReplicasIsNotLostBehindARedirection(t *testing.T) {
 	awaitBlocked(t, server.Nodes()[target])
 	assertWokenBehindACutReply(t, list, proxy, result)
 	move.Wait()
+}
+
+// A cluster client sends a pipeline again for which it had no connection, and leaves that error to a command whose reply is lost then. The
+// pop behind a BLPOP may have taken an element all the same, also where the node cannot be reached for some time.
+func TestAWokenPopIsNotLostBehindAFailedConnection(t *testing.T) {
+	t.Parallel()
+	server, proxy := redistest.Start(t, redistest.Cluster), redistest.NewProxy(t)
+	list := newList(t, server.Client(t))
+	var refused refuser
+	rdb := server.Client(t, through(proxy), func(o *redis.UniversalOptions) {
+		o.ReadTimeout, o.DialerRetries, o.PoolSize = 10*time.Second, 1, 1
+		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if refused.dials.Add(-1) >= 0 {
+				return nil, errRefused
+			}
+			return proxy.Dial(ctx, network, addr)
+		}
+	})
+	consumer := openList(t, rdb, list.Name())
+	_, err := consumer.LPop(t.Context())
+	require.Equal(t, redis.Nil, err)
+	refused.once = sync.OnceFunc(func() {
+		for _, node := range server.Nodes() {
+			assert.NoError(t, node.Client(t).ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Err())
+		}
+		refused.dials.Store(2)
+	})
+	rdb.AddHook(&refused)
+	result := blockingPop(t, consumer, t.Context(), 30*time.Second)
+	awaitBlocked(t, server.Nodes()...)
+	require.Negative(t, refused.dials.Load(), "connections that were refused before")
+	assertWokenBehindACutReply(t, list, proxy, result)
+	assert.Negative(t, refused.commands.Load(), "commands that could not be sent after that")
+}
+
+// refuser is a hook for a client that has no connections at times.
+type refuser struct {
+	once            func() // is called before the first pipeline
+	dials, commands atomic.Int64
+}
+
+var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+
+func (r *refuser) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r *refuser) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if r.commands.Add(-1) >= 0 {
+			cmd.SetErr(errRefused)
+			return errRefused
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// A blocked pop that breaks off is followed by four commands that cannot be sent.
+func (r *refuser) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		r.once()
+		err := next(ctx, cmds)
+		if cmds[0].Name() == "blpop" && cmds[0].Err() != nil && cmds[0].Err() != redis.Nil {
+			r.commands.Store(4)
+		}
+		return err
+	}
 }
 
 // awaitBlocked waits until a client is blocked in BLPOP at one of the nodes.

@@ -179,7 +179,8 @@ func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply an
 	if call.Waits && r.Replicas > 0 {
 		err = r.replicate(ctx, call.Key(), cmd, before)
 	} else {
-		err = afterRedirection(r.Client, execute(ctx, r.Client, before, cmd)[1])
+		errs := execute(ctx, r.Client, before, cmd)
+		err = lastError(r.Client, errs[0], errs[1])
 	}
 	reply = cmd.Val()
 	if isNoScript(err) {
@@ -191,11 +192,15 @@ func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply an
 	return reply, before, err
 }
 
-// afterRedirection returns the error of a command of a pipeline so that MayHaveActed is right about it. go-redis sends a command that a
-// node of a cluster has redirected to another node. If the connection to that one fails, the redirection remains its error.
-func afterRedirection(rdb redis.UniversalClient, err error) error {
-	if _, cluster := rdb.(*redis.ClusterClient); cluster && (redis.HasErrorPrefix(err, "MOVED ") || redis.HasErrorPrefix(err, "ASK ")) {
-		return fmt.Errorf("there may have been no reply after a redirection: %v", err)
+// lastError returns the error of the second of two commands in a pipeline. A cluster client sends commands again that a node has redirected,
+// or for which it had no connection. If that attempt fails too, the error of the earlier one may remain, which says that the server has done
+// nothing. But the first command has the error of its last reply, if one was to come.
+func lastError(rdb redis.UniversalClient, first, err error) error {
+	_, cluster := rdb.(*redis.ClusterClient)
+	redirected := redis.HasErrorPrefix(err, "MOVED ") || redis.HasErrorPrefix(err, "ASK ")
+	unsent := err != nil && !IsReply(err) && !MayHaveActed(err)
+	if cluster && (redirected || unsent && !errors.Is(first, err)) {
+		return fmt.Errorf("there may have been no reply to a second attempt, behind one that failed: %v", err)
 	}
 	return err
 }
