@@ -163,10 +163,10 @@ func (f *fastTwins) next() fastStep {
 		case "woken":
 			step.args = append(step.args, pick("", "woken"))
 		case "no":
-			step.args = append(step.args, pick("", "part"))
+			step.args = append(step.args, pick("", "part", "part"))
 		}
-		if count := step.args[4]; count != "1" && f.rng.IntN(2) == 0 { // a single element would have another form in the record
-			step.args = append(append(step.args, "")[:7:7], "leave")
+		if how := pick("leave", "leave", "join", ""); how != "" && step.args[4] != "1" { // a single element would have another form in the record
+			step.args = append(append(step.args, "")[:7:7], how)
 		}
 	}
 	f.sent = append(f.sent, step)

@@ -135,23 +135,28 @@ func (e *end) Pop(count int, wait blocking.Wait, release string) session.Operati
 	if wait != blocking.No {
 		op.Kind = stats.BlockingPop
 	}
-	if e.leaves.suit(count) {
+	switch {
+	case e.leaves.suit(count):
 		op.Leaver = e
+	case count > 1 && wait == blocking.No && e.leaves.areFew(count):
+		op.Append(join)
 	}
 	return op
 }
 
+// join says that the elements are few and small, see lua/fast/pop.lua.
+const join = "join"
+
 // leaves tells which pops leave their elements in the list of the dedup record: those of large elements, or of more than a few.
 type leaves struct {
-	size    atomic.Int32 // the bits of the size of an element of the last pop, plus one; 0 if there was none
+	bits    atomic.Int32 // the bit length of the size of an element of the last pop, plus one; 0 if there was none
 	refused atomic.Bool  // the server does not allow what that takes
 }
 
 const (
-	// largeElement is the size in bytes from which a single element is worth a command of its own.
+	// largeElement is the size in bytes, a power of two, from which a single element is worth a command of its own.
 	largeElement = 4 << 10
-	// fewElements, if they have no more than fewBytes, pass through Lua in less time than the commands take that avoid it. Not more than
-	// FEW in fast/pop.lua.
+	// fewElements, if they have no more than fewBytes, pass through Lua in less time than the commands take that avoid it.
 	fewElements = 8
 	fewBytes    = 2 << 10
 	// maxLeft is how many elements a pop leaves at most, see UNPACK_MAX in the scripts.
@@ -159,17 +164,26 @@ const (
 )
 
 func (l *leaves) suit(count int) bool {
-	size := l.size.Load()
-	known, most := size > 0, 1<<max(size-1, 0) // more than the size, and at most twice that
 	switch {
 	case l.refused.Load():
 		return false
 	case count == 1:
+		most, known := l.most()
 		return known && most > largeElement
-	case known && count <= fewElements && count*most <= fewBytes:
-		return false
 	}
-	return count > 1 && count <= maxLeft
+	return count > 1 && count <= maxLeft && !l.areFew(count)
+}
+
+// areFew tells whether so many elements are few and small, as far as the last pop tells.
+func (l *leaves) areFew(count int) bool {
+	most, known := l.most()
+	return known && count <= fewElements && count*most <= fewBytes
+}
+
+// most returns a power of two that is greater than the size of an element of the last pop, by no more than that size or one.
+func (l *leaves) most() (size int, known bool) {
+	bits := l.bits.Load()
+	return 1 << max(bits-1, 0), bits > 0
 }
 
 // count returns the number of elements that a pop has taken, and takes it into account.
@@ -182,8 +196,8 @@ func (l *leaves) count(op *session.Operation, reply any) int {
 	if !alone {
 		first, _ = reply.([]any)[1].([]any)[0].(string)
 	}
-	if size := int32(bits.Len(uint(len(first))) + 1); size != l.size.Load() { // which all read
-		l.size.Store(size)
+	if length := int32(bits.Len(uint(len(first))) + 1); length != l.bits.Load() { // which all read
+		l.bits.Store(length)
 	}
 	return popped
 }

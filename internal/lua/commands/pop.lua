@@ -10,7 +10,8 @@
 --         'again'  the same, but it has been waiting: the plain key may have got another type meanwhile
 --         'woken'  its BLPOP on the bell has just ended; 7 is its release key, whose presence says to take nothing
 --       7 with 'no', 'part' to take fewer than count if the end shard has no more, and tell
---       8 'leave' if the elements may be left in POPPED, for the caller to read there
+--       8 'leave' if the elements may be left in POPPED, for the caller to read there, or 'join' if they are expected to be few
+--         and small
 -- Reply 5 if it has taken a part, and the list has more; or else 1 if the pop had been done before, 2 if it has found
 --       elements at the plain key, 4 if it would have left the elements in POPPED, but SORT is refused, else 0; then arrays of
 --       elements, one for each shard, in the order popped. Or 3, or 5, and how many elements it has left in POPPED. Or only one

@@ -1,14 +1,13 @@
 -- Pops one element, or a few, for callers that do not wait, or finds that there is no list. KEYS and ARGV are those of
 -- commands/pop.lua.
 --
--- It joins a few small elements in the record, as shared/elements.lua does: that takes less than the commands that put them
--- into POPPED. The client lets a pop of more, or of larger ones, leave them there.
+-- It joins a few small elements in the record, as shared/elements.lua does, if the caller expects them to be small: that takes
+-- less than the commands that put them into POPPED.
 --
 -- requires: fast/begin
 
-local FEW = 8 -- elements whose record joins them; as fewElements in internal/oneslot/pop.go
-local COUNT, HOW, LEAVES = tonumber(ARGV[5]), ARGV[6], ARGV[8] == 'leave'
-if HAS_ELEMENTS and not LEAVES and HOW == 'no' and (COUNT == 1 and not WAS_LARGE or COUNT > 1 and COUNT <= FEW) then
+local COUNT, HOW, LEAVES, JOINS = tonumber(ARGV[5]), ARGV[6], ARGV[8] == 'leave', ARGV[8] == 'join'
+if HAS_ELEMENTS and not LEAVES and HOW == 'no' and (COUNT == 1 and not WAS_LARGE or COUNT > 1 and (JOINS or not RECORD)) then
   local size = redis.call('LLEN', NEAR)
   if size > COUNT and (JOIN > 2 or not WATCHES) or size > 0 and size <= COUNT and SPAN == 0 then
     local popped, record -- the element or the elements, and the result behind the number
@@ -17,6 +16,8 @@ if HAS_ELEMENTS and not LEAVES and HOW == 'no' and (COUNT == 1 and not WAS_LARGE
       record = ':=' .. popped
     else
       popped = redis.call(LEFT and 'LPOP' or 'RPOP', NEAR, ARGV[5])
+    end
+    if COUNT > 1 and RECORD then
       record = { ':@' }
       for i = 1, #popped do
         record[2 * i], record[2 * i + 1] = #popped[i] .. ':', popped[i]
