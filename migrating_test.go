@@ -32,6 +32,36 @@ func interrupted(t *testing.T, server *redistest.Server, list *ShardedList, do f
 	}))
 }
 
+// A redirection that is followed late leads to a node that has yet to receive meta. No list begins there: it would be a second one.
+func TestNoListBeginsBesideOneThatIsToArrive(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	for _, word := range []string{"", "?", "-", "+"} {
+		list := newList(t, server.Client(t), WithCapacity(2))
+		_, err := list.RPush(t.Context(), "a", "b", "c")
+		require.NoError(t, err)
+		home, err := server.SlotOwner(t.Context(), list.keys().Slot())
+		require.NoError(t, err)
+		target := server.Nodes()[(home+1)%3].Client(t)
+		const session = "0123456789abcdef01234567"
+		source, args := lua.Source("push"), []any{session, 5, 60000, "R", 2, "x", "y", "z"} // too many for the short forms
+		if word != "" {
+			source, args = lua.Beside()+source, append([]any{word + list.Name()}, args...)
+		}
+		interrupted(t, server, list, func() {
+			pipe := target.Pipeline()
+			pipe.Do(t.Context(), "ASKING")
+			pipe.Set(t.Context(), list.keys().Records()+session, "4:0", time.Minute) // has arrived
+			pipe.Do(t.Context(), "ASKING")
+			push := pipe.Eval(t.Context(), source, []string{list.keys().Meta}, args...)
+			_, _ = pipe.Exec(t.Context())
+			assert.True(t, script.IsTransient(push.Err()), "%q: %v", word, push.Err())
+		})
+		assert.Equal(t, []string{"a", "b", "c"}, content(t, list), word)
+		require.NoError(t, list.Check(t.Context()), word)
+	}
+}
+
 // A client whose pops leave their elements in the list of its dedup record goes on doing so: that list must not be deleted first, since a
 // key that is absent cannot be made while the slot moves.
 func TestPopsLeaveElementsWhileASlotIsStuckInAMove(t *testing.T) {

@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
@@ -64,10 +65,14 @@ var operations = []operation{
 		return err
 	}},
 	{"LPop of an empty list", func(ctx context.Context, c *client, _ int) error {
-		if _, err := c.other.LPop(ctx); err != redis.Nil {
-			return fmt.Errorf("the list is not empty: %w", err)
+		_, err := c.other.LPop(ctx)
+		switch err {
+		case redis.Nil:
+			return nil
+		case nil:
+			return errors.New("the list is not empty")
 		}
-		return nil
+		return err
 	}},
 	{"RPush and LPop in turn, empty list", func(ctx context.Context, c *client, i int) error {
 		if i%2 == 0 {

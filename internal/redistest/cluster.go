@@ -129,10 +129,14 @@ func (s *Server) sameEpochs(ctx context.Context) error {
 		}
 		epochs = append(epochs, currentEpoch.FindString(info))
 	}
-	if len(slices.Compact(epochs)) > 1 {
+	if differ(epochs) {
 		return fmt.Errorf("redistest: the nodes differ in their epochs: %v", epochs)
 	}
 	return nil
+}
+
+func differ(words []string) bool {
+	return slices.ContainsFunc(words, func(word string) bool { return word != words[0] })
 }
 
 var currentEpoch = regexp.MustCompile(`cluster_current_epoch:\d+`)
@@ -159,7 +163,10 @@ func (s *Server) moved(ctx context.Context, slot, to int, id string) error {
 			}
 		}
 	}
-	if len(slices.Compact(epochs)) > 1 {
+	if len(epochs) < len(s.processes) {
+		return fmt.Errorf("redistest: %d of %d nodes know node %d", len(epochs), len(s.processes), to)
+	}
+	if differ(epochs) {
 		return fmt.Errorf("redistest: the nodes differ in the epoch of node %d: %v", to, epochs)
 	}
 	return s.sameEpochs(ctx)

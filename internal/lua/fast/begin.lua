@@ -1,11 +1,11 @@
 -- Reads what a fast path at an end of a list has to know: the pointers, and that the operation is a new one.
 --
 -- A fast path runs before most helpers are defined: to define all that a push requires takes a third of a push of eight values.
--- So it checks by itself what the helpers check, and shares only formats and a few small functions with them. It leaves all
--- cases but the common ones, meta of a wrong type among them, to what is behind it, with nothing changed.
+-- So it checks by itself what the helpers check, and shares only formats with them. It leaves all cases but the common ones,
+-- meta of a wrong type among them, to what is behind it, with nothing changed.
 --
--- The ids of the end shards stay the texts that they are in meta: to make a text of a number takes half as long as a command.
--- Texts are not to be compared. SPAN is for that, the id of the right one minus that of the left one.
+-- The ids of the end shards stay the strings that they are in meta: to convert a number to a string takes half as long as a
+-- command. Compare no strings; SPAN is for that, the id of the right one minus that of the left one.
 --
 -- requires: fast/layout fast/record
 

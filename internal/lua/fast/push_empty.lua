@@ -1,20 +1,21 @@
--- Pushes values into a list that does not exist, as into many short lists and into one whose consumers keep up; or into an
--- empty one whose bell is to ring. KEYS and ARGV are those of commands/push.lua.
+-- Pushes values into a list that does not exist, or into an empty one where a consumer waits, whom it wakes. Lists are so while
+-- they are short, and while their consumers keep up. KEYS and ARGV are those of commands/push.lua.
 --
--- It writes what shared/write_pointers.lua and shared/ring.lua do, without defining their functions.
+-- It writes what shared/write_pointers.lua and shared/ring.lua do, without defining their functions. From here on, fast paths
+-- leave values that do not fit into one shard, and operations without a record, to the command.
 --
 -- requires: fast/push
 
 FAST = FAST and RECORD and COUNT <= (tonumber(ARGV[5]) or 0)
 if FAST and (not WRITTEN or ARMED and SPAN < 0) then
-  local id, bell, is_free = LEFT and '-1' or '0', PREFIX .. 'bell', NOTHING
+  local id, bell, unused = LEFT and '-1' or '0', PREFIX .. 'bell', NOTHING
   if ARMED then
     id = (LEFT and FIRST - 1 or LAST + 1) .. ''
-    is_free = redis.pcall('EXISTS', META, SHARDS .. id, bell, PLAIN or bell) == 1 -- there is only meta
-  elseif not is_free then
-    is_free = redis.pcall('EXISTS', META, PLAIN or PREFIX .. 'never') == 0
+    unused = redis.pcall('EXISTS', META, SHARDS .. id, bell, PLAIN or bell) == 1 -- there is only meta
+  elseif not unused then
+    unused = redis.pcall('EXISTS', META, PLAIN or PREFIX .. 'never') == 0
   end
-  if is_free then
+  if unused then
     local stored = STORED or '#' .. string.sub(ARGV[1], -12) .. '.' .. ARGV[2] -- see shared/identity.lua
     local join = WATCHES and JOIN == 0 and (LEFT and 1 or 2) or JOIN
     local shard = (SHARDS or PREFIX .. stored .. ':') .. id

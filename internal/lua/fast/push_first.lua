@@ -1,4 +1,4 @@
--- Pushes values into any empty list, and rings if a consumer waits. Or it pushes them beside a long plain list, which becomes a
+-- Pushes values into other empty lists, and rings if a consumer waits. Or pushes them beside a long plain list, which becomes a
 -- shard. KEYS and ARGV are those of commands/push.lua.
 --
 -- requires: fast/push_empty fast/found shared/join

@@ -1,9 +1,9 @@
--- Finds out whether an operation with a dedup record is a new one, before most helpers are defined. No functions are defined
--- for that, nor numbers turned into texts, since that takes half as long as a command.
+-- Finds out whether an operation with a dedup record is a new one, before most helpers are defined. It defines no functions and
+-- converts no numbers to strings: either takes half as long as a command.
 --
 -- requires: fast/present
 
-local WAS_LARGE -- whether the session's last result was large, or had several elements
+local WAS_LARGE -- whether the session's last result was large, or may be in POPPED
 if NO_RECORD then
   IS_NEW = true
 elseif RECORD then

@@ -6,7 +6,8 @@ local POPPED = RECORD and RECORD .. ':popped' -- the key for several elements, o
 local POPPED_IS_HERE = false -- whether the script has made sure of that
 
 -- save_popped writes elements, which are in arrays, to the record, behind the head of the result. It pushes several of them, or
--- a large one, to POPPED and trims the older ones: joining them in Lua costs far more than popping them.
+-- a large one, to POPPED and trims the older ones: unless they are few and small, joining them in Lua costs far more than
+-- popping them.
 local function save_popped(head, shards, total)
   if total == 1 and not (POPPED_IS_HERE and #shards[1][1] >= LARGE) then
     save_record(head .. '=' .. shards[1][1])
