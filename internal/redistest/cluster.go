@@ -35,6 +35,12 @@ func (s *Server) MoveSlot(ctx context.Context, slot, to int, step func(moved int
 	if err != nil || from == to {
 		return err
 	}
+	if s.moved[slot] {
+		if err := s.reassert(ctx, from); err != nil {
+			return err
+		}
+	}
+	s.moved[slot] = true
 	source, target := s.processes[from], s.processes[to]
 	sourceID, err := source.client.ClusterMyID(ctx).Result()
 	if err != nil {
@@ -56,10 +62,9 @@ func (s *Server) MoveSlot(ctx context.Context, slot, to int, step func(moved int
 	}
 
 	// The target must know first. Otherwise the other nodes redirect commands to
-	// it, and it redirects them back. The source must know last: where it is still
-	// held for the owner, and says that it is not, the slot counts as one that
-	// nobody claims. If such a node gets the slot next, any late message takes it
-	// away again, and the node deletes its keys.
+	// it, and it redirects them back. The source must know last: a node that still
+	// takes it for the owner would note that it does not claim the slot, see
+	// reassert.
 	rest := slices.DeleteFunc(slices.Clone(s.processes), func(p *process) bool {
 		return p == source || p == target
 	})
@@ -70,7 +75,7 @@ func (s *Server) MoveSlot(ctx context.Context, slot, to int, step func(moved int
 			}
 		}
 		soon, cancel := context.WithTimeout(ctx, agreeFor)
-		err = poll(soon, nil, func() error { return s.moved(ctx, slot, to, targetID) })
+		err = poll(soon, nil, func() error { return s.hasMoved(ctx, slot, to, targetID) })
 		cancel()
 		if err == nil || ctx.Err() != nil {
 			break
@@ -85,6 +90,77 @@ const (
 	assignments = 6
 	agreeFor    = 10 * time.Second
 )
+
+// reassert makes all nodes hear that the node claims the slots that it owns.
+//
+// A node that has been told of a slot's new owner, and then reads a message that
+// the owner sent before it was, notes that the owner does not claim the slot. It
+// forgets that when it reads of a claim, but only if that changes what it knows of
+// the owner; SETSLOT does not make it forget. If such a node gets the slot next,
+// the first message of the last owner, which still claims it, takes the slot away
+// again: the node deletes its keys, and the two redirect clients to each other. So
+// the owner takes a spare slot first, which changes what the others know of it;
+// twice, since the late message may be read right behind the first one.
+func (s *Server) reassert(ctx context.Context, owner int) error {
+	spare, err := s.spareSlot(ctx)
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		for _, by := range []int{(owner + 1) % clusterMasters, owner} {
+			if err := s.claim(ctx, spare, by); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// spareSlot returns a slot without keys.
+func (s *Server) spareSlot(ctx context.Context) (int, error) {
+	for slot := clusterSlots - 1; slot > clusterSlots-100; slot-- {
+		owner, err := s.agreedOwner(ctx, slot)
+		if err != nil {
+			return 0, err
+		}
+		keys, err := s.processes[owner].client.ClusterCountKeysInSlot(ctx, slot).Result()
+		if err != nil || keys == 0 && !s.moved[slot] {
+			return slot, err
+		}
+	}
+	return 0, errors.New("redistest: no slot is empty")
+}
+
+// claim makes a node the owner of a slot without keys, and lets the others hear
+// that from the node.
+func (s *Server) claim(ctx context.Context, slot, to int) error {
+	from, err := s.agreedOwner(ctx, slot)
+	if err != nil || from == to {
+		return err
+	}
+	target := s.processes[to]
+	for _, step := range []struct {
+		state string
+		node  *process
+	}{{"IMPORTING", s.processes[from]}, {"NODE", target}} {
+		id, err := step.node.client.ClusterMyID(ctx).Result()
+		if err != nil {
+			return err
+		}
+		if err := target.setSlot(ctx, slot, step.state, id); err != nil {
+			return err
+		}
+	}
+	soon, cancel := context.WithTimeout(ctx, agreeFor)
+	defer cancel()
+	return poll(soon, nil, func() error {
+		owner, err := s.SlotOwner(ctx, slot)
+		if err == nil && owner != to {
+			err = fmt.Errorf("redistest: the nodes have not heard that node %d claims slot %d", to, slot)
+		}
+		return err
+	})
+}
 
 // agreedOwner is SlotOwner when the nodes agree. If they do not in time, they
 // are told of the one that has it.
@@ -141,9 +217,9 @@ func differ(words []string) bool {
 
 var currentEpoch = regexp.MustCompile(`cluster_current_epoch:\d+`)
 
-// moved returns nil if all nodes know that the slot has moved to that node, which
+// hasMoved returns nil if all nodes know that the slot has moved to that node, which
 // has that id, and know the node's epoch, which they hear from itself only.
-func (s *Server) moved(ctx context.Context, slot, to int, id string) error {
+func (s *Server) hasMoved(ctx context.Context, slot, to int, id string) error {
 	owner, err := s.SlotOwner(ctx, slot)
 	if err != nil {
 		return err

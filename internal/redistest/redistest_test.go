@@ -561,3 +561,64 @@ func TestFailover(t *testing.T) {
 		})
 	}
 }
+
+// A node that has noted that the owner of a slot does not claim it, and becomes the owner itself, loses the slot to the next message of the
+// last owner, unless that one has reasserted its slots before.
+func TestReassertClearsWhatNodesHaveNoted(t *testing.T) {
+	t.Parallel()
+	server := Start(t, Cluster)
+	ctx, nodes := t.Context(), server.processes
+	var ids [clusterMasters]string
+	for i := range ids {
+		id, err := nodes[i].client.ClusterMyID(ctx).Result()
+		require.NoError(t, err)
+		ids[i] = id
+	}
+	server.moving.Lock()
+	defer server.moving.Unlock()
+	// keeps tells whether node 1 keeps a slot that it gets from node 0.
+	keeps := func(slot int, reasserts bool) bool {
+		require.NoError(t, nodes[1].setSlot(ctx, slot, "NODE", ids[2]))
+		require.NoError(t, server.claim(ctx, slot+100, 2)) // node 1 hears what node 2 claims: this one, and not the other
+		require.NoError(t, nodes[1].setSlot(ctx, slot, "NODE", ids[0]))
+		if reasserts {
+			require.NoError(t, server.reassert(ctx, 0))
+		}
+		server.Nodes()[1].Pause()
+		got := make(chan error)
+		go func() {
+			_, err := nodes[1].client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+				pipe.Do(ctx, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0])
+				pipe.Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", ids[1])
+				return nil
+			})
+			got <- err
+		}()
+		// Behind that, node 1 reads a ping that node 0 has sent before it hears of it.
+		pinged := func() bool {
+			lines, err := nodes[0].client.ClusterNodes(ctx).Result()
+			require.NoError(t, err)
+			for line := range strings.Lines(lines) {
+				if words := strings.Fields(line); words[0] == ids[1] {
+					return words[4] != "0" // when the ping was sent that has no reply yet
+				}
+			}
+			return false
+		}
+		require.Eventually(t, pinged, patience, time.Millisecond)
+		server.Nodes()[1].Resume()
+		require.NoError(t, <-got)
+		require.Eventually(t, func() bool { return !pinged() }, patience, time.Millisecond)
+		owner, err := nodes[1].slotOwner(ctx, slot)
+		require.NoError(t, err)
+		return owner == server.addrs[1]
+	}
+	lost := false
+	for slot := 1000; slot < 1010 && !lost; slot++ { // another ping may come in between
+		lost = !keeps(slot, false)
+	}
+	require.True(t, lost, "slots are lost without")
+	for slot := 2000; slot < 2003; slot++ {
+		require.True(t, keeps(slot, true), "slot %d", slot)
+	}
+}

@@ -32,7 +32,8 @@ type Server struct {
 	// together. Nodes have that of their Server.
 	awaitHealthy func(context.Context) error
 
-	moving sync.Mutex // held while a slot of a Cluster moves
+	moving sync.Mutex   // held while a slot of a Cluster moves
+	moved  map[int]bool // slots that have moved; guarded by moving
 }
 
 // Version returns the product and version of the server, such as "Redis 7.0.15".
@@ -192,7 +193,7 @@ func (s *Server) Miniredis() *miniredis.Miniredis { return s.embedded }
 
 // open starts a server that the caller closes.
 func open(kind Kind, placements []Placement, config []string) (s *Server, err error) {
-	s = &Server{kind: kind, placements: placements}
+	s = &Server{kind: kind, placements: placements, moved: map[int]bool{}}
 	defer func() {
 		if err != nil {
 			s.close()
