@@ -613,11 +613,13 @@ func TestReassertClearsWhatNodesHaveNoted(t *testing.T) {
 		require.NoError(t, err)
 		return owner == server.addrs[1]
 	}
-	lost := false
-	for slot := 1000; slot < 1010 && !lost; slot++ { // another ping may come in between
-		lost = !keeps(slot, false)
+	if strings.HasPrefix(server.Version(), "Redis 7.0.") { // later ones clear the note when SETSLOT is called
+		lost := false
+		for slot := 1000; slot < 1010 && !lost; slot++ { // another ping may come in between
+			lost = !keeps(slot, false)
+		}
+		require.True(t, lost, "slots are lost without")
 	}
-	require.True(t, lost, "slots are lost without")
 	for slot := 2000; slot < 2003; slot++ {
 		require.True(t, keeps(slot, true), "slot %d", slot)
 	}
