@@ -335,7 +335,7 @@ local function open(how, any, says)
     if redis.call('EXISTS', META) == 1 then
       return nil, redis.error_reply('BADLAYOUT meta is a hash that belongs to no list')
     end
-    if how == 'growing' and not STANDS_IN and is_away(PREFIX .. 'never') then -- or else take_from_plain finds out
+    if how == 'growing' and not STANDS_IN and is_away(PREFIX .. 'never') then -- else take_from_plain asks
       return nil, redis.error_reply('TRYAGAIN meta may be moving to another node')
     end
     return with_plain(no_list(), how, any, says)
