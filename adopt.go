@@ -79,8 +79,9 @@ func (l *ShardedList) inSteps(ctx context.Context, operation string,
 }
 
 // WithPoppedAt says at which end the elements of the list are popped, "LEFT" or "RIGHT" in any case. [ShardedList.Adopt] and
-// [ShardedList.Restore] then know that the elements of a plain list beside the list join the other end. They need not be told if
-// somebody who watches the key has popped or pushed since the list was empty. Other methods ignore it. A bad end is [ErrEnd].
+// [ShardedList.Restore] then know that the elements of a plain list beside the list join the other end, and the list knows it until it
+// is empty. They need not be told if somebody who watches the key has popped or pushed since it was. Other methods ignore it. A bad end
+// is [ErrEnd].
 func WithPoppedAt(end string) Option {
 	return func(s *settings) error {
 		popped, err := layout.ParseEnd(end)

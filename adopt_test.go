@@ -199,6 +199,41 @@ func TestAdoptNewcomers(t *testing.T) {
 }
 
 // Consumers that wait on the empty list get the elements of the plain list.
+// Who says where elements are popped need not say it again, also if there was nothing to take in that time.
+func TestAdoptKeepsTheEndItIsTold(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		for _, begun := range []string{"a plain list", "a list", "a list and newcomers", "a list turned back"} {
+			ctx, rdb, name := t.Context(), server.Client(t), uniqueName(t)
+			list, told := openList(t, rdb, name), openList(t, rdb, name, WithPoppedAt("LEFT"))
+			want := []string{"a"}
+			if begun == "a plain list" {
+				require.NoError(t, rdb.RPush(ctx, name, "a").Err())
+			} else {
+				_, err := list.RPush(ctx, "a")
+				require.NoError(t, err)
+			}
+			switch begun {
+			case "a list and newcomers":
+				require.NoError(t, rdb.RPush(ctx, name, "b").Err())
+				want = append(want, "b")
+			case "a list turned back":
+				require.NoError(t, told.Restore(ctx, nil))
+				require.NoError(t, list.Adopt(ctx, nil))
+			}
+			require.NoError(t, told.Adopt(ctx, nil))
+			require.NoError(t, rdb.RPush(ctx, name, "c").Err())
+			want = append(want, "c")
+			require.NoError(t, list.Check(ctx), begun)
+			watches := openList(t, rdb, name, WithPlain())
+			_, err := watches.LPush(ctx, "first") // by itself it says that others join at the left
+			require.NoError(t, err)
+			assert.Equal(t, append([]string{"first"}, want...), content(t, watches), begun)
+			require.NoError(t, list.Check(ctx), begun)
+		}
+	})
+}
+
 func TestAdoptWakesConsumers(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {

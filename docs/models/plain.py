@@ -25,6 +25,7 @@ RULES = {
     "keep_end": "an end at which some newcomers have been taken in is known, if more of them wait",
     "pop_decides": "a pop decides which end it is", "push_until": "a push does so only while nothing else has",
     "put_back": "a put-back counts as a pop", "join_after": "the end changes after newcomers have been taken in",
+    "step_tells": "Adopt and Restore that are told where elements are popped count as a pop",
     "forget": "an empty list forgets the end", "armed_keeps": "an armed one does not",
     "fill": "newcomers fill the end shard before the rest of them becomes the next one",
     "onto_long": "they are moved onto a long shard that is not alone", "step": "a script moves at most STEP of them",
@@ -136,8 +137,9 @@ class World:
 
     def decide(self, l, watch, kind):
         """What an operation says of the end that newcomers join: a pop decides it, and a push until then."""
-        word = (self.says, BY.get(kind)) if kind != "putback" or self.has("put_back") else (1 - self.says, "push")
-        if watch and kind in BY and (not l.join or (l.join[1], word[1]) == ("push", "pop") and self.has("pop_decides")
+        word = (self.says, BY.get(kind, "pop")) if kind != "putback" or self.has("put_back") else (1 - self.says, "push")
+        tells = kind in BY or self.says is not None and self.has("step_tells")
+        if watch and tells and (not l.join or (l.join[1], word[1]) == ("push", "pop") and self.has("pop_decides")
                                      or word[1] == "push" and not self.has("push_until")):
             l.join = word
 
@@ -277,8 +279,10 @@ class World:
               kind, "replied", result, "and left", len(l.p), "newcomers of", len(new))
         never(self.moved > STEP + self.cap * push or len(l.s) > shards and not grows, kind, "moved", self.moved, "elements")
         never(result is True and (max(map(len, l.s), default=0) > self.cap if kind == "adopt" else not plain), kind, "was done too early")
-        if watch and (l.p and not told if again else kind in BY and (not told or (told[1], BY[kind]) == ("push", "pop"))):
-            self.told[name] = (j, "push") if again else (self.says, BY[kind])
+        tells = BY.get(kind, step and self.says is not None and "pop")
+        part = again and l.p
+        if watch and (not told if part else tells and (not told or (told[1], tells) == ("push", "pop"))):
+            self.told[name] = (j, "push") if part else (self.says, tells)
         if watch and mode != "plain" and new and not reads:
             self.end[name] = pttl if pttl is not None or not core else self.end[name]
             self.doomed += [(pttl, set(new))] * (pttl is not None and not self.has("persist"))

@@ -100,7 +100,7 @@ if not splits_only then
   if waiting == 0 or not was_empty then
     take_newcomers(list, NEWCOMERS, waiting, says)
   else
-    problem = take_over(list, NEWCOMERS, cap)
+    problem = take_over(list, NEWCOMERS, cap, says)
     if problem then
       return problem
     end

@@ -47,7 +47,7 @@ end
 local says = tonumber(ARGV[4])
 local waiting, reason = newcomers_at(list, KEY, says)
 if waiting and waiting > 0 and is_empty(list) then
-  problem = take_over(list, KEY)
+  problem = take_over(list, KEY, nil, says)
 elseif waiting then
   take_newcomers(list, KEY, waiting, says)
 end

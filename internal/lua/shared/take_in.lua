@@ -62,11 +62,14 @@ local function newcomers_at(list, key, says)
   return waiting
 end
 
--- take_newcomers takes in the elements that newcomers_at has found, or as many as a step may move.
+-- take_newcomers takes in the elements that newcomers_at has found, or as many as a step may move. When none are left, says
+-- tells where later ones join.
 local function take_newcomers(list, key, waiting, says)
   redis.call('HDEL', META, 'armed') -- changes nothing, and OOM allows it
   if waiting > 0 then
-    list.join = join_after(list.join, says)
-    take_in(list, key, waiting, list.join)
+    take_in(list, key, waiting, list.join > 0 and list.join or says)
+  end
+  if waiting == 0 or redis.call('EXISTS', key) == 0 then
+    save_join(list, nil, says)
   end
 end
