@@ -26,8 +26,6 @@ type Hook struct {
 	open    func(key string) (layout.List, error)
 	retries bool
 
-	stuck stuckSlots
-
 	mu           sync.Mutex
 	recent, past map[string]layout.List // by key
 }

@@ -61,7 +61,7 @@ func opensTransaction(cmd redis.Cmder) bool { return cmd.Name() == "multi" }
 // transaction carries out commands between MULTI and EXEC. If one of them is refused, none is sent. If the connection may watch keys,
 // the transaction is sent once: EXEC forgets them, even where it refuses.
 func (h *Hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook, watched bool) error {
-	p := pipeline{hook: h, atomic: true, until: script.Deadline(ctx), start: time.Now(), calls: map[redis.Cmder]*invocation{}}
+	p := pipeline{hook: h, atomic: true, until: script.Deadline(ctx), calls: map[redis.Cmder]*invocation{}}
 	for i, cmd := range cmds {
 		err := p.add(ctx, cmd, calls[i])
 		if c := calls[i]; err == nil && c != nil && h.takesSteps(c, true) {
@@ -140,8 +140,7 @@ type pipeline struct {
 	atomic    bool      // it is a transaction
 	until     time.Time // how long all commands together wait for what was given up before
 	parts     []*part
-	failed    []redis.Cmder // before they could be sent
-	start     time.Time
+	failed    []redis.Cmder   // before they could be sent
 	guard     *script.Command // of the last attempt, see slotGuard
 	slotMoves bool            // the guard has refused the last attempt
 	once      bool            // go-redis must not repeat it
@@ -307,8 +306,7 @@ func (p *pipeline) memoryGuard(ctx context.Context) redis.Cmder {
 
 // slotGuard returns a command that a cluster refuses while the slot moves, and that changes nothing: EXISTS of two keys, one of which is
 // never there. Redis refuses a transaction as a whole that has one. Without it, some scripts would be carried out and others find that
-// their keys are on the other node, which they cannot declare. A single command needs no guard. A move that does not end must not stop
-// lists whose keys are all here: after guardFor, there is no guard, and for stuckFor, other transactions in that slot have none.
+// their keys are on the other node, which they cannot declare. A single command needs no guard.
 //
 // go-redis does not repeat a transaction with a guard after a failed connection: that is for transaction to do, behind a fence.
 func (p *pipeline) slotGuard(ctx context.Context, words int) *script.Command {
@@ -320,9 +318,6 @@ func (p *pipeline) slotGuard(ctx context.Context, words int) *script.Command {
 		return nil
 	}
 	meta := p.parts[at].pending[0].Keys()[0].(string)
-	if !p.hook.stuck.guards(script.Slot(meta), p.start) {
-		return nil
-	}
 	return script.NewCommandOnce(ctx, "exists", meta, meta+":never")
 }
 

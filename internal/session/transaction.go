@@ -41,7 +41,7 @@ func (t Transaction) End(ctx context.Context, until time.Time, got []Result, exe
 	refused := moves || slices.ContainsFunc(got, func(r Result) bool { return script.RefusesScripts(r.Err) })
 	if executed || refused || len(t.records()) == 0 {
 		for i, p := range t.Pending {
-			results = append(results, p.over(got[i], moves))
+			results = append(results, p.over(got[i]))
 		}
 		return results, executed
 	}
@@ -80,7 +80,7 @@ func (t Transaction) End(ctx context.Context, until time.Time, got []Result, exe
 }
 
 // over gives back the session of an operation whose result is known.
-func (p Pending) over(r Result, moves bool) Result {
+func (p Pending) over(r Result) Result {
 	if p.session == nil {
 		return r
 	}
@@ -88,7 +88,7 @@ func (p Pending) over(r Result, moves bool) Result {
 	if outcome.Status != Done {
 		p.session.unknown, outcome.Status = false, Refused // EXEC told: the script was run, and has changed nothing
 	}
-	if moves || RecordMoves(outcome.Err) {
+	if RecordMoves(outcome.Err) {
 		_ = p.session.moveRecord(context.Background()) // for the next transaction
 	}
 	reply, err := p.op.pool.Put(p.session, p.op, outcome)
