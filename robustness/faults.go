@@ -206,7 +206,8 @@ func killConnections(sc *scenario, random *rand.Rand) {
 // fillMemory makes the server refuse what adds to its data, for a moment, or for longer than a lease of jobs now and then. Then calls are
 // let alone for a while, so that most pushes are acknowledged.
 func fillMemory(sc *scenario, random *rand.Rand) {
-	full, free := time.Duration(random.IntN(50))*time.Millisecond, time.Duration(0)
+	full := time.Duration(random.IntN(50)) * time.Millisecond
+	free := full
 	if sc.clients == queueJobs && random.IntN(200) == 0 {
 		full, free = jobLease*5/4, 4*jobLease
 	}
