@@ -152,7 +152,7 @@ func (s *Server) sentinel() *redis.Client { return s.processes[2].client }
 // short one, or the usual one. In a cluster it is also the time after which a
 // replica may replace the same master again.
 func (s *Server) hurry(ctx context.Context, soon bool) error {
-	sentinelPatience, nodePatience := 2000, "15000" // the values that they start with
+	sentinelPatience, nodePatience := 15_000, "15000" // the values that they start with
 	if soon {
 		sentinelPatience, nodePatience = 200, "1000"
 	}

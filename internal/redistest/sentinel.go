@@ -25,7 +25,7 @@ func (s *Server) openSentinel(ctx context.Context, config []string) error {
 	}
 	watch := []string{
 		fmt.Sprintf("sentinel monitor %s %s 1", masterName, master),
-		fmt.Sprintf("sentinel down-after-milliseconds %s 2000", masterName),
+		fmt.Sprintf("sentinel down-after-milliseconds %s 15000", masterName),
 		fmt.Sprintf("sentinel failover-timeout %s 5000", masterName),
 	}
 	if err := s.run(ctx, []string{"--sentinel"}, watch); err != nil {
