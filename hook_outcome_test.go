@@ -420,53 +420,46 @@ func TestATransactionThatIsGivenUpIsUnknownAsAWhole(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		prefix := "{" + uniqueName(t) + "}"
-		var away atomic.Bool
-		first := true
-		rdb, lost := lossy(t, server, prefix, func() (error, bool) {
-			if !away.Load() {
-				return nil, false
-			}
-			acts := first
-			first = false
-			return io.EOF, acts
-		})
+		// giveUp sends a transaction whose first attempt is carried out, while no replies come. The client is its own, since the outcome
+		// is asked for in the background.
+		giveUp := func(fn func(ctx context.Context, pipe redis.Pipeliner)) (comeBack func()) {
+			var away, sent atomic.Bool
+			away.Store(true)
+			rdb, lost := lossy(t, server, prefix, func() (error, bool) {
+				if !away.Load() {
+					return nil, false
+				}
+				return io.EOF, sent.CompareAndSwap(false, true)
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			_, err := rdb.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+				fn(ctx, pipe)
+				return nil
+			})
+			assert.ErrorIs(t, err, ErrOutcomeUnknown)
+			assert.Greater(t, lost.struck.Load(), int64(1), "the outcome was asked for")
+			return func() { away.Store(false) }
+		}
 		in, busy := openList(t, server.Client(t), prefix+"in"), openList(t, server.Client(t), prefix+"busy")
 		_, err := in.RPush(t.Context(), "job1", "job2", "job3")
 		require.NoError(t, err)
-		move := func() error {
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			defer cancel()
-			_, err = rdb.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
-				job := pipe.LPop(ctx, prefix+"in")
-				pipe.RPush(ctx, prefix+"busy", "job1")
-				_ = job
-				return nil
-			})
-			return err
-		}
-		away.Store(true)
-		assert.ErrorIs(t, move(), ErrOutcomeUnknown)
-		assert.Greater(t, lost.struck.Load(), int64(1), "the outcome was asked for")
-		away.Store(false)
+		comeBack := giveUp(func(ctx context.Context, pipe redis.Pipeliner) {
+			pipe.LPop(ctx, prefix+"in")
+			pipe.RPush(ctx, prefix+"busy", "job1")
+		})
+		comeBack()
 		_, err = in.LPushX(t.Context(), "job0") // a write, so that the lists are used
 		require.NoError(t, err)
 		assert.Equal(t, []string{"job0", "job2", "job3"}, content(t, in))
 		assert.Equal(t, []string{"job1"}, content(t, busy))
 
 		// Elements that were taken and nothing else go back.
-		first = true
-		away.Store(true)
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer cancel()
-		_, err = rdb.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
-			pipe.LPop(ctx, prefix+"in")
-			return nil
-		})
-		assert.ErrorIs(t, err, ErrOutcomeUnknown)
+		comeBack = giveUp(func(ctx context.Context, pipe redis.Pipeliner) { pipe.LPop(ctx, prefix+"in") })
 		length, err := in.LLen(t.Context())
 		require.NoError(t, err)
 		assert.EqualValues(t, 2, length, "it was carried out")
-		away.Store(false)
+		comeBack()
 		require.Eventually(t, func() bool { return len(content(t, in)) == 3 }, 20*time.Second, time.Millisecond)
 		assert.Equal(t, []string{"job0", "job2", "job3"}, content(t, in))
 	})
