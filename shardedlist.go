@@ -65,6 +65,12 @@ type ShardedList struct {
 
 func init() {
 	inside.Layout = func(list any) layout.List { return list.(*ShardedList).list }
+	inside.Option = func(set func(*oneslot.Config)) any {
+		return Option(func(s *settings) error {
+			set(&s.Config)
+			return nil
+		})
+	}
 }
 
 // New returns the list of that name on the server, cluster or Sentinel master that rdb connects to. It sends nothing: as in

@@ -1,547 +1,357 @@
-package shardedlist
+package shardedlist_test
 
 import (
 	"context"
 	"fmt"
-	"io"
-	"iter"
 	"slices"
-	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
-	"github.com/shardedlist/shardedlist/internal/layout"
-	"github.com/shardedlist/shardedlist/internal/oneslot"
-	"github.com/shardedlist/shardedlist/internal/rediserr"
+	"github.com/shardedlist/shardedlist"
 	"github.com/shardedlist/shardedlist/internal/redistest"
-	"github.com/shardedlist/shardedlist/internal/session"
+	"github.com/shardedlist/shardedlist/tests/harness"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.Main(m)) }
+// This is the contract, from the simple to the special. Each test runs on a server and on a cluster, or on the embedded server
+// where none is installed. The folder tests has what proves each promise in full.
 
-// newList returns an empty list of a name of its own. When the test ends, the list's invariants are checked.
-func newList(t testing.TB, rdb redis.UniversalClient, opts ...Option) *ShardedList {
-	t.Helper()
-	return openList(t, rdb, uniqueName(t), opts...)
-}
+func TestMain(m *testing.M) { harness.Main(m) }
 
-// uniqueName is a name that no other test uses, nor the same one when it is run again.
-func uniqueName(t testing.TB) string { return t.Name() + "-" + uuid.NewString() }
-
-// openList is newList for a name that other lists may share.
-func openList(t testing.TB, rdb redis.UniversalClient, name string, opts ...Option) *ShardedList {
-	t.Helper()
-	list, err := New(rdb, name, opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		if !t.Failed() {
-			assert.NoError(t, list.Check(context.Background()))
-		}
-	})
-	return list
-}
-
-// patient lets a client wait for what takes the server long, where the machine is slow or busy with other tests.
-func patient(o *redis.UniversalOptions) { o.ReadTimeout = time.Minute }
-
-// numbers are the decimal numbers from..to-1, as values to push.
-func numbers(from, to int) []any {
-	values := make([]any, 0, to-from)
-	for i := from; i < to; i++ {
-		values = append(values, i)
-	}
-	return values
-}
-
-func words(values []any) []string {
-	result := make([]string, len(values))
-	for i, value := range values {
-		result[i] = fmt.Sprint(value)
-	}
-	return result
-}
-
-func content(t testing.TB, list *ShardedList) []string {
-	t.Helper()
-	return collect(t, list.All(t.Context()))
-}
-
-func collect(t testing.TB, all iter.Seq2[string, error]) []string {
-	t.Helper()
-	values := []string{}
-	for value, err := range all {
-		require.NoError(t, err)
-		values = append(values, value)
-	}
-	return values
-}
-
-// keysOfList are all keys that exist of the list, on whatever node, but the dedup records, which it checks do expire.
-func keysOfList(t testing.TB, list *ShardedList) []string {
-	t.Helper()
-	found := []string{}
-	for node, keys := range keysByNode(t, list) {
-		for _, key := range keys {
-			if !strings.HasPrefix(key, list.keys().Records()) {
-				found = append(found, key)
-			} else if life, err := node.PTTL(t.Context(), key).Result(); err == nil { // the node may be about to receive it
-				assert.LessOrEqual(t, life, session.RecordLife)
-				assert.NotEqual(t, time.Duration(-1), life, "%q never expires", key)
-			}
-		}
-	}
-	return found
-}
-
-// keysByNode are all keys of the list, and of lists whose names begin with its keys. A list that has been renamed has its shards
-// under the name that it had, so its meta tells whose they are.
-func keysByNode(t testing.TB, list *ShardedList) map[*redis.Client][]string {
-	t.Helper()
-	prefix := list.keys().Prefix
-	tag := oneslot.Keys{Prefix: prefix[:strings.Index(prefix, "}")+1]}
-	found, owner := map[*redis.Client][]string{}, map[string]string{}
-	for _, node := range nodesOf(t, list) {
-		keys, err := node.Keys(t.Context(), tag.Glob()).Result()
-		require.NoError(t, err)
-		found[node] = keys
-		for _, key := range keys {
-			if !strings.HasSuffix(key, ":meta") {
-				continue
-			}
-			if layout, err := asking(t, node, "hget", key, "layout").Text(); err == nil { // it may be no hash
-				owner[shardPrefix(layout, strings.TrimSuffix(key, "meta"))] = key
-			}
-		}
-	}
-	for node, keys := range found {
-		found[node] = slices.DeleteFunc(keys, func(key string) bool {
-			meta, known := owner[key[:strings.LastIndexByte(key, ':')+1]]
-			if known {
-				return !strings.HasPrefix(meta, prefix)
-			}
-			return !strings.HasPrefix(key, prefix)
-		})
-	}
-	return found
-}
-
-func nodesOf(t testing.TB, list *ShardedList) (nodes []*redis.Client) {
-	t.Helper()
-	switch rdb := list.rdb().(type) {
-	case *redis.ClusterClient:
-		added := make(chan *redis.Client, 100)
-		require.NoError(t, rdb.ForEachMaster(t.Context(), func(_ context.Context, node *redis.Client) error {
-			added <- node
-			return nil
-		}))
-		close(added)
-		for node := range added {
-			nodes = append(nodes, node)
-		}
-	case *redis.Client:
-		nodes = append(nodes, rdb)
-	}
-	return nodes
-}
-
-func TestNewRefusesBadInput(t *testing.T) {
-	t.Parallel()
-	rdb := redis.NewClient(&redis.Options{})
-	defer func() { _ = rdb.Close() }()
-	var noClient *redis.Client
-	for _, test := range []struct {
-		rdb  redis.UniversalClient
-		name string
-		opts []Option
-		want error
-	}{
-		{nil, "jobs", nil, ErrNilClient},
-		{noClient, "jobs", nil, ErrNilClient},
-		{rdb, "", nil, ErrEmptyName},
-		{rdb, "jobs", []Option{WithCapacity(0)}, ErrCapacity},
-		{rdb, "jobs", []Option{WithCapacity(-1)}, ErrCapacity},
-		{rdb, "jobs", []Option{WithCapacity(MaxCapacity + 1)}, ErrCapacity},
-		{rdb, "jobs", []Option{WithCapacity(1)}, nil},
-		{rdb, "jobs", []Option{WithCapacity(MaxCapacity)}, nil},
-		{rdb, "jobs", nil, nil},
-	} {
-		list, err := New(test.rdb, test.name, test.opts...)
-		assert.ErrorIs(t, err, test.want)
-		assert.Equal(t, test.want == nil, list != nil)
-	}
-}
-
-func TestDelTellsWhetherTheListExisted(t *testing.T) {
+// each runs a test on each server, with a client and a name that no other test uses.
+func each(t *testing.T, test func(t *testing.T, ctx context.Context, rdb redis.UniversalClient, name string)) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		list := newList(t, server.Client(t), WithCapacity(2))
-		existed, err := list.Del(t.Context())
-		require.NoError(t, err)
-		assert.False(t, existed)
-
-		_, err = list.RPush(t.Context(), numbers(0, 9)...)
-		require.NoError(t, err)
-		existed, err = list.Del(t.Context())
-		require.NoError(t, err)
-		assert.True(t, existed)
-		assert.Empty(t, keysOfList(t, list))
+		test(t, t.Context(), server.Client(t), harness.UniqueName(t))
 	})
 }
 
-// A Del or a Rename whose client dies right after the atomic step leaves shards without a list. Whatever others then do with the
-// list must neither see them nor keep them.
-func TestLaterOperationsFinishAnInterruptedDel(t *testing.T) {
-	t.Parallel()
-	interrupted := map[string]func(t *testing.T, list *ShardedList){
-		"del": func(t *testing.T, list *ShardedList) {
-			_, err := list.RPush(t.Context(), numbers(0, 400)...)
-			require.NoError(t, err)
-			_, err = list.LPopCount(t.Context(), 10) // so that ids do not begin at 0
-			require.NoError(t, err)
-			_, err = bare(list.slot().Delete()).Run(t.Context()) // and no sweep after it
-			require.NoError(t, err)
-		},
-		"rename": func(t *testing.T, list *ShardedList) { // of three lists onto each other, all with shards to be swept
-			prefix := "{" + list.Name() + "}"
-			for i, name := range []string{prefix + "a", prefix + "b", prefix + "a"} {
-				other, err := New(list.rdb(), name, WithCapacity(1))
-				require.NoError(t, err)
-				_, err = other.RPush(t.Context(), numbers(0, 150)...)
-				require.NoError(t, err)
-				_, err = bare(other.slot().Trim(50, 100)).Run(t.Context())
-				require.NoError(t, err)
-				renaming, err := other.slot().Transfer(layout.Rename, list.slot(), true)
-				require.NoError(t, err)
-				_, err = bare(renaming).Run(t.Context())
-				require.NoError(t, err)
-				require.Len(t, content(t, list), 51, "rename %d", i)
-			}
-			_, err := bare(list.slot().Delete()).Run(t.Context())
-			require.NoError(t, err)
-		},
-	}
-	later := map[string]func(ctx context.Context, list *ShardedList, i int) error{
-		"rpush": func(ctx context.Context, list *ShardedList, i int) error {
-			_, err := list.RPush(ctx, i)
-			return err
-		},
-		"lpush": func(ctx context.Context, list *ShardedList, i int) error {
-			_, err := list.LPush(ctx, i)
-			return err
-		},
-		"lpush many": func(ctx context.Context, list *ShardedList, i int) error {
-			_, err := list.LPush(ctx, numbers(0, 300)...) // beyond what one step sweeps, over the stale shards
-			return err
-		},
-		"push and pop": func(ctx context.Context, list *ShardedList, i int) error {
-			if _, err := list.LPush(ctx, i); err != nil {
-				return err
-			}
-			_, err := list.RPop(ctx)
-			return err
-		},
-		"pop of nothing": func(ctx context.Context, list *ShardedList, i int) error {
+// open returns a list of two elements a shard, whose invariants are checked when the test ends.
+func open(t *testing.T, rdb redis.UniversalClient, name string, opts ...shardedlist.Option) *shardedlist.ShardedList {
+	return harness.OpenList(t, rdb, name, append([]shardedlist.Option{shardedlist.WithCapacity(2)}, opts...)...)
+}
+
+func TestAListKeepsTheOrderOfRedis(t *testing.T) {
+	each(t, func(t *testing.T, ctx context.Context, rdb redis.UniversalClient, name string) {
+		list := open(t, rdb, name)
+		length, err := list.RPush(ctx, "c", "d", "e")
+		require.NoError(t, err)
+		assert.EqualValues(t, 3, length)
+		length, err = list.LPush(ctx, "b", "a") // one after the other, as LPUSH does
+		require.NoError(t, err)
+		assert.EqualValues(t, 5, length)
+
+		all, err := list.LRange(ctx, 0, -1)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"a", "b", "c", "d", "e"}, all)
+		value, err := list.LPop(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, "a", value)
+		values, err := list.RPopCount(ctx, 2)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"e", "d"}, values)
+		value, err = list.LIndex(ctx, -1)
+		require.NoError(t, err)
+		assert.Equal(t, "c", value)
+		length, err = list.LLen(ctx)
+		require.NoError(t, err)
+		assert.EqualValues(t, 2, length)
+	})
+}
+
+func TestAnEmptyListIsNoList(t *testing.T) {
+	each(t, func(t *testing.T, ctx context.Context, rdb redis.UniversalClient, name string) {
+		list := open(t, rdb, name)
+		for range 2 { // before the first push, and when all is popped
 			_, err := list.LPop(ctx)
-			return ignoreNil(err)
-		},
-		"blocking pop": func(ctx context.Context, list *ShardedList, i int) error {
-			_, err := list.BLPop(ctx, time.Millisecond)
-			return ignoreNil(err)
-		},
-		"rotation": func(ctx context.Context, list *ShardedList, i int) error {
-			if _, err := list.LPush(ctx, numbers(0, 3)...); err != nil {
-				return err
-			}
-			_, err := list.LMoveM(ctx, list, "RIGHT", "LEFT", redis.LMoveMArgs{Count: int64(i + 1)})
-			return err
-		},
-		"move away": func(ctx context.Context, list *ShardedList, i int) error {
-			if _, err := list.LPush(ctx, i); err != nil {
-				return err
-			}
-			_, err := list.LMove(ctx, beside(list), "LEFT", "LEFT")
-			return err
-		},
-		"lmpop of nothing": func(ctx context.Context, list *ShardedList, i int) error {
-			_, _, err := LMPop(ctx, "LEFT", 1, list)
-			return ignoreNil(err)
-		},
-		"del": func(ctx context.Context, list *ShardedList, i int) error {
-			_, err := list.Del(ctx)
-			return err
-		},
-	}
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		for name, operate := range later {
-			for cut, interrupt := range interrupted {
-				t.Run(cut+", "+name, func(t *testing.T) {
-					list := newList(t, server.Client(t), WithCapacity(1))
-					interrupt(t, list)
+			assert.Equal(t, redis.Nil, err)
+			_, err = list.BRPop(ctx, time.Millisecond)
+			assert.Equal(t, redis.Nil, err)
+			length, err := list.RPushX(ctx, "x")
+			require.NoError(t, err)
+			assert.Zero(t, length)
+			kind, err := list.Type(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, "none", kind)
 
-					length, err := list.LLen(t.Context())
-					require.NoError(t, err)
-					require.Zero(t, length)
-					require.Empty(t, content(t, list))
-					info, err := list.Info(t.Context())
-					require.NoError(t, err)
-					require.Greater(t, info.Unswept, int64(200))
-
-					for i := range 20 {
-						require.NoError(t, operate(t.Context(), list, i))
-						if i%4 == 0 {
-							require.NoError(t, list.Check(t.Context()))
-						}
-					}
-					info, err = list.Info(t.Context())
-					require.NoError(t, err)
-					assert.Zero(t, info.Unswept)
-					for _, name := range []string{"a", "b"} {
-						assert.Empty(t, keysOfList(t, openList(t, list.rdb(), "{"+list.Name()+"}"+name)), "of the lists that were renamed")
-					}
-					shards := 0
-					for _, key := range keysOfList(t, list) {
-						if key != list.keys().Meta && !strings.HasPrefix(key, list.keys().Bell) && !strings.HasPrefix(key, beside(list).keys().Prefix) {
-							shards++
-						}
-					}
-					assert.EqualValues(t, info.Shards, shards)
-					assert.Len(t, content(t, list), int(info.Length))
-				})
-			}
+			_, err = list.RPush(ctx, 1, 2, 3)
+			require.NoError(t, err)
+			_, err = list.LPopCount(ctx, 9)
+			require.NoError(t, err)
 		}
 	})
 }
 
-func ignoreNil(err error) error {
-	if err == redis.Nil {
-		return nil
-	}
-	return err
-}
-
-func TestDelOfAMillionElementsTakesBoundedSteps(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, redistest.Redis)
-	rdb := server.Client(t).(*redis.Client)
-	list := newList(t, rdb)
-	for i := 0; i < 1_000_000; i += 100_000 {
-		_, err := list.RPush(t.Context(), numbers(i, i+100_000)...)
-		require.NoError(t, err)
-	}
-	require.NoError(t, rdb.ConfigResetStat(t.Context()).Err())
-
-	reply, err := bare(list.slot().Delete()).Run(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, []any{int64(1), int64(1)}, reply)
-	calls := commandCalls(t, rdb)
-	assert.LessOrEqual(t, calls["unlink"], 100)
-	assert.Less(t, calls["unlink"]+calls["exists"]+calls["hset"]+calls["llen"], 220)
-
-	existed, err := list.Del(t.Context())
-	require.NoError(t, err)
-	assert.False(t, existed)
-	assert.Empty(t, keysOfList(t, list))
-	calls = commandCalls(t, rdb)
-	assert.LessOrEqual(t, calls["unlink"], 320*(calls["evalsha"]+calls["eval"]), "steps grow while they are fast")
-}
-
-// The capacity belongs to the list, whoever pushes.
-func TestTheListKeepsTheCapacityItWasCreatedWith(t *testing.T) {
+// Random operations, on the list and on a plain list of the same server, return the same, value for value.
+func TestAListDoesAsAPlainList(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		rdb := server.Client(t)
-		creator := newList(t, rdb, WithCapacity(3))
-		other, err := New(rdb, creator.Name(), WithCapacity(100))
-		require.NoError(t, err)
-
-		_, err = creator.RPush(t.Context(), 0)
-		require.NoError(t, err)
-		_, err = other.RPush(t.Context(), numbers(1, 10)...)
-		require.NoError(t, err)
-		info, err := other.Info(t.Context())
-		require.NoError(t, err)
-		assert.EqualValues(t, 3, info.Capacity)
-		assert.EqualValues(t, 4, info.Shards)
-
-		_, err = other.LPopCount(t.Context(), 10)
-		require.NoError(t, err)
-		_, err = other.RPush(t.Context(), 0)
-		require.NoError(t, err)
-		info, err = creator.Info(t.Context())
-		require.NoError(t, err)
-		assert.EqualValues(t, 100, info.Capacity, "a list that was empty is created again")
+		clients := []redis.UniversalClient{server.Client(t), server.Client(t)}
+		for seed := range redistest.Times(2, 50) {
+			tape := []byte{}
+			for i := range 200 {
+				tape = append(tape, byte(i*i+seed*7), byte(i*31>>1+seed), byte(i*17), byte(i*101>>2))
+			}
+			harness.RunModel(t, clients, 1+seed%5, tape)
+		}
 	})
 }
 
-func TestCapacityComesFromTheServer(t *testing.T) {
+func TestEditsAreThoseOfRedis(t *testing.T) {
+	each(t, func(t *testing.T, ctx context.Context, rdb redis.UniversalClient, name string) {
+		list := open(t, rdb, name)
+		_, err := list.RPush(ctx, "a", "b", "a", "c", "a")
+		require.NoError(t, err)
+		require.NoError(t, list.LSet(ctx, 1, "B"))
+		length, err := list.LInsertBefore(ctx, "c", "x")
+		require.NoError(t, err)
+		assert.EqualValues(t, 6, length)
+		removed, err := list.LRem(ctx, -2, "a") // from the right
+		require.NoError(t, err)
+		assert.EqualValues(t, 2, removed)
+		require.NoError(t, list.LTrim(ctx, 0, 2))
+		assert.Equal(t, []string{"a", "B", "x"}, harness.Content(t, list))
+		position, err := list.LPos(ctx, "x", redis.LPosArgs{})
+		require.NoError(t, err)
+		assert.EqualValues(t, 2, position)
+		assert.ErrorContains(t, list.LSet(ctx, 3, "z"), "index out of range")
+	})
+}
+
+// A blocked consumer gets what is pushed, in the order in which consumers came.
+func TestABlockedPopIsWoken(t *testing.T) {
+	each(t, func(t *testing.T, ctx context.Context, rdb redis.UniversalClient, name string) {
+		list := open(t, rdb, name)
+		first := harness.BlockingPop(t, list, ctx, 0)
+		second := harness.BlockingPop(t, list, ctx, time.Minute)
+		_, err := list.RPush(ctx, "a", "b")
+		require.NoError(t, err)
+		assert.Equal(t, harness.Got("a"), <-first)
+		assert.Equal(t, harness.Got("b"), <-second)
+	})
+}
+
+// A cancelled consumer returns at once, and takes nothing with it.
+func TestACancelledBlockingPopReturns(t *testing.T) {
+	each(t, func(t *testing.T, ctx context.Context, rdb redis.UniversalClient, name string) {
+		list := open(t, rdb, name)
+		waiting, cancel := context.WithCancel(ctx)
+		result := harness.BlockingPop(t, list, waiting, 0)
+		cancel()
+		assert.ErrorIs(t, (<-result).Err, context.Canceled)
+		_, err := list.RPush(ctx, "stays")
+		require.NoError(t, err)
+		value, err := list.LPop(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, "stays", value)
+	})
+}
+
+func TestElementsMoveBetweenLists(t *testing.T) {
+	each(t, func(t *testing.T, ctx context.Context, rdb redis.UniversalClient, name string) {
+		from, to := open(t, rdb, "{"+name+"}from"), open(t, rdb, "{"+name+"}to") // the hash tag puts both in one slot
+		_, err := from.RPush(ctx, "a", "b", "c")
+		require.NoError(t, err)
+		value, err := from.LMove(ctx, to, "LEFT", "RIGHT")
+		require.NoError(t, err)
+		assert.Equal(t, "a", value)
+		value, err = from.BRPopLPush(ctx, to, time.Second)
+		require.NoError(t, err)
+		assert.Equal(t, "c", value)
+		assert.Equal(t, []string{"c", "a"}, harness.Content(t, to))
+
+		list, values, err := shardedlist.LMPop(ctx, "LEFT", 9, from, to)
+		require.NoError(t, err)
+		assert.Equal(t, from, list)
+		assert.Equal(t, []string{"b"}, values)
+		require.NoError(t, to.Rename(ctx, from.Name()))
+		assert.Equal(t, []string{"c", "a"}, harness.Content(t, from))
+	})
+}
+
+func TestAListExpires(t *testing.T) {
+	each(t, func(t *testing.T, ctx context.Context, rdb redis.UniversalClient, name string) {
+		list := open(t, rdb, name)
+		_, err := list.RPush(ctx, "a", "b", "c")
+		require.NoError(t, err)
+		set, err := list.Expire(ctx, time.Hour)
+		require.NoError(t, err)
+		assert.True(t, set)
+		life, err := list.TTL(ctx)
+		require.NoError(t, err)
+		assert.InDelta(t, time.Hour, life, float64(time.Minute))
+		set, err = list.ExpireAt(ctx, time.Now().Add(-time.Second))
+		require.NoError(t, err)
+		assert.True(t, set)
+		_, err = list.LPop(ctx)
+		assert.Equal(t, redis.Nil, err, "a time that has passed deletes the list")
+	})
+}
+
+// Replies are cut. The client asks again, the server answers with the result that it has stored, and every element comes out once.
+// TestExactlyOnceOverABrokenNetwork has all faults, ends and servers.
+func TestALostReplyDoublesNothingAndLosesNothing(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
-		for setting, want := range map[string]int64{
-			"list-max-listpack-size 37": 37,
-			"list-max-ziplist-size 41":  41,
-			"list-max-ziplist-size 16":  16,
-			"list-max-ziplist-size 15":  DefaultCapacity, // too small for keys
-			"list-max-ziplist-size 1":   DefaultCapacity,
-			"list-max-ziplist-size -2":  DefaultCapacity, // a size in bytes
-			`rename-command CONFIG ""`:  DefaultCapacity, // as managed services do
-		} {
-			t.Run(string(kind)+" "+setting, func(t *testing.T) {
-				t.Parallel()
-				if strings.Contains(setting, "listpack") && strings.HasPrefix(redistest.Shared(t, kind).Version(), "Redis 6.") {
-					t.Skip("the setting has another name before Redis 7")
+	server, proxy := redistest.Shared(t, redistest.Redis), redistest.NewProxy(t)
+	intact := open(t, server.Client(t), harness.UniqueName(t))
+	list := open(t, server.Client(t, harness.Through(proxy)), intact.Name())
+	proxy.Set(redistest.Faults{CutReply: 0.1})
+	var popped []string
+	for i := range 300 {
+		_, err := list.RPush(t.Context(), i)
+		require.NoError(t, err)
+		if i%3 == 2 {
+			values, err := list.LPopCount(t.Context(), 3)
+			require.NoError(t, err)
+			popped = append(popped, values...)
+		}
+	}
+	assert.Equal(t, harness.Words(harness.Numbers(0, 300)), popped)
+	assert.Greater(t, proxy.Strikes(), int64(10))
+}
+
+// Many goroutines share the list: each element goes to one of them.
+func TestAListIsSafeForConcurrentUse(t *testing.T) {
+	each(t, func(t *testing.T, ctx context.Context, rdb redis.UniversalClient, name string) {
+		list := open(t, rdb, name)
+		var group sync.WaitGroup
+		var mu sync.Mutex
+		var popped []string
+		for worker := range 10 {
+			group.Go(func() {
+				for i := range 20 {
+					_, err := list.RPush(ctx, worker*20+i)
+					assert.NoError(t, err)
 				}
-				list := newList(t, redistest.Start(t, kind, setting).Client(t))
-				_, err := list.RPush(t.Context(), "a")
-				require.NoError(t, err)
-				info, err := list.Info(t.Context())
-				require.NoError(t, err)
-				assert.Equal(t, want, info.Capacity)
+			})
+			group.Go(func() {
+				for range 20 {
+					value, err := list.BLPop(ctx, 0)
+					assert.NoError(t, err)
+					mu.Lock()
+					popped = append(popped, value)
+					mu.Unlock()
+				}
 			})
 		}
-	}
+		group.Wait()
+		assert.ElementsMatch(t, harness.Words(harness.Numbers(0, 200)), popped)
+	})
 }
 
-// configFails fails the first CONFIG commands of a client with these errors, and counts all.
-type configFails struct {
-	calls  atomic.Int64
-	errors []error
+// The commands of a client with the hook go to sharded lists: alone, in a pipeline and in a transaction, beside other commands.
+func TestTheHook(t *testing.T) {
+	each(t, func(t *testing.T, ctx context.Context, rdb redis.UniversalClient, name string) {
+		rdb.AddHook(shardedlist.NewHook(rdb, shardedlist.Match("*:jobs"), shardedlist.WithCapacity(2)))
+		jobs, done := "{"+name+"}:jobs", "{"+name+"}:done"
+		require.NoError(t, rdb.RPush(ctx, jobs, "a", "b", "c").Err())
+		assert.Equal(t, []string{jobs, "a"}, rdb.BLPop(ctx, time.Second, jobs).Val())
+
+		var length *redis.IntCmd
+		var value *redis.StringCmd
+		_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			p.Incr(ctx, done)
+			length, value = p.LPush(ctx, jobs, "z"), p.RPop(ctx, jobs)
+			return nil
+		})
+		require.NoError(t, err)
+		assert.EqualValues(t, 3, length.Val())
+		assert.Equal(t, "c", value.Val())
+
+		_, err = rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			value = p.LPop(ctx, jobs)
+			p.Incr(ctx, done)
+			return nil
+		})
+		require.NoError(t, err)
+		assert.Equal(t, "z", value.Val())
+		assert.Equal(t, "2", rdb.Get(ctx, done).Val())
+		assert.Equal(t, []string{"b"}, harness.Content(t, open(t, rdb, jobs)))
+	})
 }
 
-func (f *configFails) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (f *configFails) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+// A plain list of the same name becomes the sharded one, with all its elements, and goes back.
+func TestAPlainListIsTakenOverAndGivenBack(t *testing.T) {
+	each(t, func(t *testing.T, ctx context.Context, rdb redis.UniversalClient, name string) {
+		require.NoError(t, rdb.RPush(ctx, name, 1, 2, 3, 4, 5).Err())
+		list := open(t, rdb, name)
+		require.NoError(t, list.Adopt(ctx, nil))
+		assert.Equal(t, []string{"1", "2", "3", "4", "5"}, harness.Content(t, list))
+		require.NoError(t, list.Restore(ctx, nil))
+		assert.Equal(t, []string{"1", "2", "3", "4", "5"}, rdb.LRange(ctx, name, 0, -1).Val())
+		require.NoError(t, list.Adopt(ctx, nil))
+	})
 }
 
-func (f *configFails) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() != "config" {
-			return next(ctx, cmd)
+// A list over several slots keeps each producer's order.
+func TestAListOverAWholeCluster(t *testing.T) {
+	each(t, func(t *testing.T, ctx context.Context, rdb redis.UniversalClient, name string) {
+		list := open(t, rdb, name, shardedlist.WithParts(4))
+		_, err := list.RPush(ctx, harness.Numbers(0, 100)...)
+		require.NoError(t, err)
+		values, err := list.LPopCount(ctx, 100)
+		require.NoError(t, err)
+		assert.Equal(t, harness.Words(harness.Numbers(0, 100)), values)
+		_, err = list.LRem(ctx, 0, "x")
+		assert.ErrorIs(t, err, shardedlist.ErrSpread)
+	})
+}
+
+// Bad input has a clear error, and changes nothing.
+func TestBadInputChangesNothing(t *testing.T) {
+	each(t, func(t *testing.T, ctx context.Context, rdb redis.UniversalClient, name string) {
+		_, err := shardedlist.New(nil, "jobs")
+		assert.ErrorIs(t, err, shardedlist.ErrNilClient)
+		_, err = shardedlist.New(rdb, "")
+		assert.ErrorIs(t, err, shardedlist.ErrEmptyName)
+		_, err = shardedlist.New(rdb, "jobs", shardedlist.WithCapacity(0))
+		assert.ErrorIs(t, err, shardedlist.ErrCapacity)
+
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		list := open(t, rdb, name)
+		_, err = list.RPush(ctx, "kept")
+		require.NoError(t, err)
+		for what, call := range map[string]func() error{
+			"no value":                 func() error { _, err := list.RPush(ctx); return err },
+			"a value":                  func() error { _, err := list.RPush(ctx, "x", struct{}{}); return err },
+			"a negative count":         func() error { _, err := list.LPopCount(ctx, -1); return err },
+			"a side":                   func() error { _, err := list.LMove(ctx, list, "UP", "LEFT"); return err },
+			"a context that has ended": func() error { _, err := list.LPop(ended); return err },
+		} {
+			assert.Error(t, call(), what)
 		}
-		if call := f.calls.Add(1); int(call) <= len(f.errors) {
-			cmd.SetErr(f.errors[call-1])
-			return cmd.Err()
-		}
-		return next(ctx, cmd)
-	}
+		assert.Equal(t, []string{"kept"}, harness.Content(t, list))
+	})
 }
 
-func TestAClientAsksForTheCapacityOnce(t *testing.T) {
-	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		count := &configFails{}
-		rdb := server.Client(t)
-		rdb.AddHook(count)
-		prefix := uniqueName(t)
-		rdb.AddHook(NewHook(rdb, Match(prefix+"hooked*")))
+func TestAKeyOfAnotherTypeIsAnError(t *testing.T) {
+	each(t, func(t *testing.T, ctx context.Context, rdb redis.UniversalClient, name string) {
+		list, err := shardedlist.New(rdb, name)
+		require.NoError(t, err)
+		require.NoError(t, rdb.Set(ctx, "{"+name+"}:meta", "not a list", time.Minute).Err())
+		_, err = list.RPush(ctx, "x")
+		assert.ErrorIs(t, err, shardedlist.ErrWrongType)
+		assert.ErrorContains(t, err, "WRONGTYPE")
+		assert.Equal(t, "not a list", rdb.Get(ctx, "{"+name+"}:meta").Val())
+	})
+}
+
+// Scan finds every list of the server once.
+func TestScanFindsLists(t *testing.T) {
+	each(t, func(t *testing.T, ctx context.Context, rdb redis.UniversalClient, name string) {
+		var want []string
 		for i := range 5 {
-			require.NoError(t, rdb.RPush(t.Context(), fmt.Sprint(prefix, "hooked", i), "a").Err())
-			_, err := openList(t, rdb, fmt.Sprint(prefix, i)).RPush(t.Context(), "a")
+			want = append(want, fmt.Sprint(name, "-", i))
+			_, err := open(t, rdb, want[i]).RPush(ctx, "x")
 			require.NoError(t, err)
 		}
-		assert.EqualValues(t, 1, count.calls.Load())
+		found := harness.Collect(t, shardedlist.Scan(ctx, rdb, name+"-*"))
+		slices.Sort(found)
+		assert.Equal(t, want, found)
 	})
-}
-
-// What the server answers about its capacity is kept. A reply that it cannot tell now is not an answer.
-func TestTheServersCapacityIsAskedForUntilItTells(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, redistest.Redis, "list-max-ziplist-size 37")
-	const loading = rediserr.Error("LOADING Redis is loading the dataset in memory")
-	for name, tt := range map[string]struct {
-		errors []error
-		want   []int64 // capacities of lists created in turn
-		calls  int64
-	}{
-		"none":      {nil, []int64{37, 37}, 1},
-		"passing":   {[]error{loading, loading, rediserr.Error("BUSY Redis is busy running a script.")}, []int64{37, 37}, 4},
-		"cut":       {[]error{io.EOF, io.ErrUnexpectedEOF}, []int64{37, 37}, 3},
-		"other":     {[]error{rediserr.Error("ERR not now")}, []int64{DefaultCapacity, 37, 37}, 2},
-		"forbidden": {[]error{rediserr.Error("NOPERM User worker has no permissions to run the 'config|get' command")}, []int64{DefaultCapacity, DefaultCapacity}, 1},
-		"unknown":   {[]error{rediserr.Error("ERR unknown command 'config', with args beginning with: 'get' ")}, []int64{DefaultCapacity, DefaultCapacity}, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			fails := &configFails{errors: tt.errors}
-			rdb := server.Client(t)
-			rdb.AddHook(fails)
-			list := newList(t, rdb)
-			for _, want := range tt.want {
-				_, err := list.RPush(t.Context(), "a")
-				require.NoError(t, err)
-				info, err := list.Info(t.Context())
-				require.NoError(t, err)
-				assert.Equal(t, want, info.Capacity)
-				_, err = list.Del(t.Context())
-				require.NoError(t, err)
-			}
-			assert.Equal(t, tt.calls, fails.calls.Load())
-		})
-	}
-
-	t.Run("for ever", func(t *testing.T) {
-		t.Parallel()
-		rdb := server.Client(t)
-		rdb.AddHook(&configFails{errors: slices.Repeat([]error{loading}, 1000)})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := newList(t, rdb).RPush(ctx, "a")
-		assert.ErrorIs(t, err, loading)
-		assert.NotErrorIs(t, err, ErrOutcomeUnknown, "nothing was sent")
-	})
-}
-
-func TestAnEmptyListLeavesNoKeyForLongerThanAMinute(t *testing.T) {
-	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		rdb := server.Client(t)
-		list := newList(t, rdb, WithCapacity(2))
-		_, err := list.RPush(t.Context(), numbers(0, 7)...)
-		require.NoError(t, err)
-		_, err = list.RPopCount(t.Context(), 7)
-		require.NoError(t, err)
-		assert.Empty(t, keysOfList(t, list))
-
-		// Consumers that waited leave an armed list or a dummy, with a short life.
-		arm(t, list)
-		require.NotEmpty(t, keysOfList(t, list))
-		assertAllExpire(t, list)
-		_, err = list.RPush(t.Context(), "rings")
-		require.NoError(t, err)
-		assert.Negative(t, rdb.TTL(t.Context(), list.keys().Meta).Val(), "a list with elements lives on")
-		_, err = list.LPop(t.Context())
-		require.NoError(t, err)
-		assertAllExpire(t, list)
-	})
-}
-
-func assertAllExpire(t *testing.T, list *ShardedList) {
-	t.Helper()
-	for _, key := range keysOfList(t, list) {
-		life := list.rdb().PTTL(t.Context(), key).Val()
-		assert.Positive(t, life, key)
-		assert.LessOrEqual(t, life, time.Minute, key)
-	}
-}
-
-// commandCalls is how often each command ran since the last CONFIG RESETSTAT, from within scripts too.
-func commandCalls(t testing.TB, rdb *redis.Client) map[string]int {
-	t.Helper()
-	stats := rdb.InfoMap(t.Context(), "commandstats")
-	require.NoError(t, stats.Err())
-	calls := map[string]int{}
-	for name, stat := range stats.Val()["Commandstats"] {
-		var count int
-		_, err := fmt.Sscanf(stat, "calls=%d", &count)
-		require.NoError(t, err)
-		calls[name[len("cmdstat_"):]] = count
-	}
-	return calls
 }

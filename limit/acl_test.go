@@ -24,7 +24,7 @@ func TestPermissionsOfThePage(t *testing.T) {
 	require.NoError(t, err)
 	rule := regexp.MustCompile(`(?m)^ {4}(ACL SETUSER worker .*)$`).FindStringSubmatch(string(page))
 	require.NotNil(t, rule)
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			server, ctx := redistest.Start(t, kind), soon(t)

@@ -254,7 +254,7 @@ func TestTheNaiveLimiterRefusesForEverAndTheseDoNot(t *testing.T) {
 // Each operation works on a server that has just forgotten all scripts.
 func TestScriptFlush(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Embedded, redistest.Redis, redistest.Cluster, redistest.Valkey} {
+	for _, kind := range redistest.Kinds(redistest.Embedded, redistest.Redis, redistest.Cluster, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, kind)
@@ -279,7 +279,7 @@ func TestScriptFlush(t *testing.T) {
 // be released and refreshed, and what waits can be given back.
 func TestFullMemoryRefusesAndReleases(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			rdb := redistest.Start(t, kind, "maxmemory-policy noeviction").Client(t)

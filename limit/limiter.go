@@ -90,7 +90,7 @@ func (c *counter) operation(s *script.Script, args ...any) session.Operation {
 	return op
 }
 
-// decide runs an operation whose reply is a verdict, see verdict in internal/lua/shared/limit.lua.
+// decide runs an operation whose reply is a verdict, see verdict in lua/shared/limit.lua.
 func (c *counter) decide(ctx context.Context, op session.Operation) (Decision, error) {
 	reply, err := op.Run(ctx)
 	if err != nil {

@@ -18,7 +18,7 @@ var totalCommands = regexp.MustCompile(`total_commands_processed:(\d+)`)
 // Who waits sends nothing to the server: a Wait sleeps until its time, and who wants a share of a semaphore, or a lock, is woken.
 func TestWhoWaitsSendsNothing(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, kind)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardedlist/shardedlist/internal/lua"
+	"github.com/shardedlist/shardedlist/lua"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
@@ -22,11 +22,11 @@ import (
 // paths take many of the steps.
 func TestFastPathsDoAsTheirCommands(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			rdb := redistest.Start(t, kind).Client(t).(*redis.Client)
-			const seeds, steps = 8, 150
+			seeds, steps := redistest.Times(4, 32), 150
 			runs, behind := 0, 0
 			for seed := range uint64(seeds) {
 				w := twins{rdb: rdb, rng: rand.New(rand.NewPCG(seed, 0)), seed: seed}
@@ -200,7 +200,7 @@ func (w *twins) source(t *testing.T, name, script string) string {
 	if !ok {
 		return source
 	}
-	fast, err := os.ReadFile("../internal/lua/fast/" + file + ".lua")
+	fast, err := os.ReadFile("../lua/fast/" + file + ".lua")
 	require.NoError(t, err)
 	before, behind, found := strings.Cut(source, strings.ReplaceAll(string(fast), serverTime, clock))
 	require.True(t, found)

@@ -33,10 +33,10 @@ type scenario struct {
 	lives                      int                                 // how many jobs are done before the next consumer dies, and another takes its place; 0: none does
 }
 
-// short returns a scenario with fewer jobs, if the tests are to be short.
+// short returns a scenario with fewer jobs, in the short form of the tests.
 func (s scenario) short() scenario {
-	if testing.Short() {
-		s.jobs /= 2
+	if !redistest.Long() {
+		s.jobs /= 4
 	}
 	return s
 }
@@ -152,7 +152,8 @@ func (s scenario) run(t *testing.T) (done map[string]int) {
 	}
 	assert.Less(t, doubtful, len(pushed)/10+1, "most pushes are acknowledged")
 	for payload := range done {
-		assert.Contains(t, pushed, payload)
+		_, known := pushed[payload]
+		assert.True(t, known, "%s was done and not pushed", payload)
 	}
 	assert.Equal(t, places{}, check(t, q))
 	return done
@@ -176,7 +177,7 @@ func TestEachJobIsDoneOnceThoughConnectionsBreak(t *testing.T) {
 		"requests are cut":   {CutRequest: .03},
 		"requests come late": {LateRequest: .02, Delay: 20 * time.Millisecond},
 	} {
-		for _, kind := range []redistest.Kind{redistest.Redis, redistest.Cluster, redistest.Valkey} {
+		for _, kind := range redistest.Kinds(redistest.Redis, redistest.Cluster, redistest.Valkey) {
 			t.Run(name+"/"+string(kind), func(t *testing.T) {
 				t.Parallel()
 				server, proxy := redistest.Shared(t, kind), redistest.NewProxy(t)
@@ -208,7 +209,7 @@ func TestEachJobIsDoneThoughConsumersDie(t *testing.T) {
 
 func TestEachJobIsDoneThoughTheServerIsKilled(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, kind, "appendonly yes", "appendfsync always")
@@ -281,7 +282,7 @@ func TestEachJobIsDoneOnceThoughScriptsAreFlushed(t *testing.T) {
 // While the memory of the server is full, pushes are refused, and jobs are taken, done, tried again, buried and retried.
 func TestJobsAreDoneWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, kind)
@@ -316,7 +317,7 @@ func TestJobsAreDoneWhenMemoryIsFull(t *testing.T) {
 // A handler that outlives its lease keeps its job while the memory of the server is full.
 func TestLeasesAreExtendedWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, kind)

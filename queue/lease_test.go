@@ -245,7 +245,7 @@ func TestRunTellsThatTheEndOfAJobCouldNotBeRecorded(t *testing.T) {
 // A consumer comes at the time of a job, or of a token, also if the server looks at its timers once a second.
 func TestAnIdleServerDoesNotMakeConsumersLate(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, kind, "hz 1")
@@ -285,7 +285,7 @@ func TestAJobThatIsDueInCenturiesIsLookedAtEachHour(t *testing.T) {
 // Run bears with errors that pass by themselves, and tells of them.
 func TestRunBearsWithARefusalThatPasses(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, kind)

@@ -80,7 +80,7 @@ func TestProcessesMayTakeFromDifferentEnds(t *testing.T) {
 // An element that is larger than any payload that Push takes is a job, too, and may fail.
 func TestAnElementThatIsTooLargeForPushIsAJob(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			rdb := redistest.Start(t, kind).Client(t)

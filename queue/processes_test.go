@@ -138,7 +138,7 @@ func busiest(jobs []begun) (process int) {
 func onProcesses(t *testing.T, p process, test func(t *testing.T, server *redistest.Server, q *Queue, p process)) {
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Cluster} {
 		t.Run(string(kind), func(t *testing.T) {
-			if testing.Short() && kind == redistest.Cluster {
+			if !redistest.Long() && kind == redistest.Cluster {
 				t.Skip("starting so many processes takes a while")
 			}
 			server := redistest.Start(t, kind)

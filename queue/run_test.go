@@ -44,7 +44,7 @@ func TestAHandlerMayOutliveTheFirstLease(t *testing.T) {
 // more.
 func TestAHandlerIsToldThatItsLeaseHasEnded(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, kind)
@@ -405,7 +405,7 @@ func TestAQueueWorksOnAClientWithTheHook(t *testing.T) {
 // A consumer that has nothing to do waits in a BLPOP, whether the queue is empty, paused, or has jobs for later only.
 func TestAnIdleConsumerBlocks(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, kind)

@@ -231,7 +231,7 @@ func (g *settleGate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // The times of many leases are a skip list, also if there were none before: a listpack would be searched from its start for each.
 func TestManyLeasesAreASkipList(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			rdb := redistest.Start(t, kind).Client(t)

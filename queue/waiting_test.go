@@ -53,7 +53,7 @@ func pushTwo(ctx context.Context, q *Queue) error {
 // other reason to look for patience.
 func TestWhoWaitsSendsNothingUntilItIsWoken(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		for name, w := range waits {
 			t.Run(string(kind)+", "+name, func(t *testing.T) {
 				t.Parallel()
@@ -94,7 +94,7 @@ func TestWhoWaitsSendsNothingUntilItIsWoken(t *testing.T) {
 // With the clients and queues of everybody, a process looks when its BLPOP ends, every two seconds, however many workers it has.
 func TestAProcessThatWaitsLooksEveryTwoSeconds(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			const processes, looks = 3, 3 // within four seconds
@@ -150,7 +150,7 @@ func assertSilent(t *testing.T, rdb redis.UniversalClient, d time.Duration) {
 // A push of a job that is not delayed does not look at the delayed ones, so it costs the same however many they are.
 func TestAPushDoesNotLookAtTheDelayed(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			rdb := redistest.Start(t, kind).Client(t)

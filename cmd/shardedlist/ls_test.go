@@ -19,7 +19,7 @@ import (
 
 func TestLs(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster, redistest.Sentinel} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey, redistest.Cluster, redistest.Sentinel) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Shared(t, kind)

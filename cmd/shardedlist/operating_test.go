@@ -33,7 +33,7 @@ func TestTheOperatingPage(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster, redistest.Sentinel} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey, redistest.Cluster, redistest.Sentinel) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			server, dir := redistest.Start(t, kind), t.TempDir()
@@ -68,7 +68,7 @@ func TestPermissionsOfAnOperator(t *testing.T) {
 	require.NoError(t, err)
 	rule := regexp.MustCompile(`(?m)^ {4}ACL SETUSER operator (.*)$`).FindSubmatch(page)
 	require.NotNil(t, rule)
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster, redistest.Sentinel} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey, redistest.Cluster, redistest.Sentinel) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, kind)

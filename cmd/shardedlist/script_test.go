@@ -23,7 +23,7 @@ import (
 // What script prints does, as EVAL, what the command does; in the debugger, it replies the same and changes nothing.
 func TestScriptsRunAsTheirCommands(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster, redistest.Sentinel} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey, redistest.Cluster, redistest.Sentinel) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, kind) // sessions of the debugger disturb each other, and on Valkey 9 other scripts as well

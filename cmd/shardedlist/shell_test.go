@@ -108,7 +108,7 @@ func withoutTimes(output string) string {
 // The shell works where the other commands do, on lists of each layout.
 func TestTheShellOnEachServer(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster, redistest.Sentinel} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey, redistest.Cluster, redistest.Sentinel) {
 		for _, parts := range []int{0, 3} {
 			t.Run(string(kind), func(t *testing.T) {
 				t.Parallel()

@@ -15,7 +15,7 @@ import (
 // The keys that the hook sees in a command are those that the server sees.
 func TestKeysAreWhereTheServerSeesThem(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			rdb := redistest.Start(t, kind).Client(t)

@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { redistest.Main(m).Run() }
 // All commands up to the end are told, those of scripts too, with any bytes.
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Valkey} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, kind)

@@ -2,8 +2,8 @@
 // a Redis Cluster, a Redis watched by Sentinel, and a Redis embedded in the
 // test process. They listen on free ports of the loopback interface.
 //
-// Most tests run on every kind. They share some servers, which start when the
-// first test asks for them, so each test uses its own key names:
+// Most tests run on every kind. They share servers, which start when the first
+// test asks for them, so each test uses its own key names:
 //
 //	func TestPush(t *testing.T) {
 //		redistest.Each(t, func(t *testing.T, server *redistest.Server) {
@@ -18,9 +18,9 @@
 // A package whose tests use shared servers stops them with [Main].
 //
 // Tests are skipped if their server is not installed. If the environment variable
-// SHARDEDLIST_REQUIRE_SERVERS is set, they fail instead. If
-// SHARDEDLIST_SKIP_EMBEDDED is set, [Each] skips the embedded server, which takes
-// longer under the race detector than all others together.
+// SHARDEDLIST_REQUIRE_SERVERS is set, they fail instead.
+//
+// The flag -long chooses the long form of the tests, see [Long].
 //
 // Other variables choose the version of a server, by the path of its program:
 // SHARDEDLIST_REDIS_SERVER that of Redis, SHARDEDLIST_VALKEY_SERVER that of
@@ -38,6 +38,7 @@ import (
 	"flag"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -70,28 +71,75 @@ const (
 )
 
 // Each runs test as one parallel subtest for each of Embedded, Redis, Cluster
-// and Valkey. The Cluster, which takes seconds to start, is shared by the whole
-// process. The others start quickly, so each subtest has its own: on a shared
-// server tests wait for each other, and a scan of all keys takes longer.
+// and Valkey, or in the short form for Redis and Cluster, if they are installed.
+// All tests of the process share the Cluster, which takes seconds to
+// start. A test has any other server for itself: it gets one that earlier tests
+// have left as it was, empty again.
 func Each(t *testing.T, test func(t *testing.T, server *Server)) {
 	t.Helper()
 	for _, kind := range []Kind{Embedded, Redis, Cluster, Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			if kind == Embedded && os.Getenv(skipEmbedded) != "" {
-				t.Skipf("redistest: %s is set", skipEmbedded)
-			}
-			if kind == Cluster {
-				test(t, Shared(t, kind))
-				return
-			}
-			server := Start(t, kind)
-			if kind == Embedded {
+			switch {
+			case !Long() && standIn(kind):
+				t.Skip("redistest: it runs where Redis is not installed, and with -long")
+			case kind == Embedded:
+				server := Start(t, kind)
 				server.runClock()
+				test(t, server)
+			case kind == Cluster:
+				test(t, Shared(t, kind))
+			default:
+				test(t, lend(t, kind))
 			}
-			test(t, server)
 		})
 	}
+}
+
+// lend returns a server of one process that no other test has until this one ends.
+func lend(t *testing.T, kind Kind) *Server {
+	t.Helper()
+	s, err := lent.take(kind)
+	check(t, kind, err)
+	t.Cleanup(func() {
+		if t.Failed() || s.clear() != nil {
+			s.close()
+			return
+		}
+		lent.giveBack(s)
+	})
+	s.log(t)
+	return s
+}
+
+// pool has the servers that no test has at present.
+type pool struct {
+	mu   sync.Mutex
+	idle map[Kind][]*Server
+}
+
+var lent = pool{idle: map[Kind][]*Server{}}
+
+func (p *pool) take(kind Kind) (*Server, error) {
+	p.mu.Lock()
+	if idle := p.idle[kind]; len(idle) > 0 {
+		s := idle[len(idle)-1]
+		p.idle[kind] = idle[:len(idle)-1]
+		p.mu.Unlock()
+		return s, nil
+	}
+	p.mu.Unlock()
+	s, err := open(kind, nil, nil)
+	if err == nil {
+		s.settings, err = s.allSettings()
+	}
+	return s, err
+}
+
+func (p *pool) giveBack(s *Server) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle[s.kind] = append(p.idle[s.kind], s)
 }
 
 // Shared returns the server of the kind that the whole process shares. A test
@@ -108,6 +156,16 @@ func Shared(t testing.TB, kind Kind) *Server {
 	check(t, kind, s.err)
 	s.server.log(t)
 	return s.server
+}
+
+// Fastest returns the shared Redis, or where that is not installed the shared
+// Embedded, for what runs very often.
+func Fastest(t testing.TB) *Server {
+	t.Helper()
+	if _, err := binaryOf(Redis); err != nil {
+		return Shared(t, Embedded)
+	}
+	return Shared(t, Redis)
 }
 
 // Start starts a server for one test. It stops when the test ends. Each config
@@ -147,15 +205,42 @@ type runner struct{ *testing.M }
 
 // parallel is how many tests run at once by default: they wait for servers more
 // than they compute.
-const parallel = 6
+const parallel = 12
 
 func (r runner) Run() int {
 	defer closeShared()
 	flag.Parse()
-	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+	fuzzing := flag.Lookup("test.fuzz").Value.String() != "" // whose workers compute
+	if !fuzzing && flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		_ = flag.Set("test.parallel", strconv.Itoa(parallel))
 	}
 	return r.M.Run()
+}
+
+var long = flag.Bool("long", false, "run the long form of the tests: all combinations, and more operations and random sequences")
+
+// Long reports whether the tests run in their long form. The short one takes a
+// few of many combinations, and no more operations than find the known faults.
+func Long() bool { return *long }
+
+// Times returns how often a test does something: in the short form, or in the long
+// one.
+func Times(short, long int) int {
+	if Long() {
+		return long
+	}
+	return short
+}
+
+// Kinds returns those of the kinds that the form of the tests takes, as [Each] does.
+func Kinds(kinds ...Kind) []Kind {
+	return slices.DeleteFunc(kinds, func(kind Kind) bool { return !Long() && standIn(kind) })
+}
+
+// standIn reports whether the kind is needed only where Redis is not installed.
+func standIn(kind Kind) bool {
+	_, err := binaryOf(Redis)
+	return err == nil && (kind == Embedded || kind == Valkey)
 }
 
 // shared holds the servers that Shared has started, or the errors.
@@ -166,6 +251,11 @@ var shared = map[Kind]*struct {
 }{Embedded: {}, Redis: {}, Cluster: {}, ReplicatedCluster: {}, Valkey: {}, Sentinel: {}}
 
 func closeShared() {
+	for _, servers := range lent.idle {
+		for _, s := range servers {
+			s.close()
+		}
+	}
 	for _, s := range shared {
 		if s.server != nil {
 			s.server.close()
@@ -175,9 +265,6 @@ func closeShared() {
 
 // requireServers is the variable that makes a missing server fail a test.
 const requireServers = "SHARDEDLIST_REQUIRE_SERVERS"
-
-// skipEmbedded is the variable that makes Each test on real servers only.
-const skipEmbedded = "SHARDEDLIST_SKIP_EMBEDDED"
 
 // protocolVersion is the variable that chooses the protocol of the clients.
 const protocolVersion = "SHARDEDLIST_PROTOCOL"

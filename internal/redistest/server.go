@@ -28,6 +28,8 @@ type Server struct {
 	stopClock func()               // of an embedded server whose clock runs
 	processes []*process           // of all others
 
+	settings string // of a server that tests are lent, when it started
+
 	// awaitHealthy waits until the processes of a Cluster or Sentinel work
 	// together. Nodes have that of their Server.
 	awaitHealthy func(context.Context) error
@@ -298,4 +300,35 @@ func (s *Server) close() {
 	for _, p := range s.processes {
 		p.close()
 	}
+}
+
+// allSettings returns what tests can change of a server beside its data.
+func (s *Server) allSettings() (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	client := s.processes[0].client
+	config, err := client.ConfigGet(ctx, "*").Result()
+	if err != nil {
+		return "", err
+	}
+	users, err := client.Do(ctx, "ACL", "LIST").StringSlice()
+	return fmt.Sprint(config, users), err
+}
+
+// clear makes the server as good as new for the next test. It is an error if that
+// cannot be.
+func (s *Server) clear() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	client := s.processes[0].client
+	for _, command := range [][]any{{"FLUSHALL"}, {"SCRIPT", "FLUSH"}, {"FUNCTION", "FLUSH"}, {"CONFIG", "RESETSTAT"}} {
+		if err := client.Do(ctx, command...).Err(); err != nil {
+			return err
+		}
+	}
+	settings, err := s.allSettings()
+	if err == nil && settings != s.settings {
+		err = errors.New("the test has changed the settings of the server")
+	}
+	return err
 }

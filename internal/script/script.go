@@ -14,8 +14,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/shardedlist/shardedlist/internal/lua"
 	"github.com/shardedlist/shardedlist/internal/stats"
+	"github.com/shardedlist/shardedlist/lua"
 )
 
 // Script is a Lua script with all that it requires.

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardedlist/shardedlist/internal/lua"
 	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/lua"
 )
 
 // stage is one part of a spread list, or its pointers, to which scripts are sent as clients with pointers of any age send them.

@@ -16,7 +16,7 @@ var own = strings.Fields(`check forget guard release resolve strays sweep
 
 func TestEveryScriptHasAKind(t *testing.T) {
 	t.Parallel()
-	scripts, err := os.ReadDir("../lua/commands")
+	scripts, err := os.ReadDir("../../lua/commands")
 	require.NoError(t, err)
 	known := map[string]bool{}
 	for _, file := range scripts {

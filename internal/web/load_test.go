@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -20,13 +19,11 @@ import (
 	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
-var underLoad = flag.Bool("web.load", false, "measure the page with 10,000 lists and 50 viewers, for some minutes")
-
 // The page answers at once, and takes less than a hundredth of a core of the server, however many look at however many lists.
 // docs/web.md has the figures.
 func TestTenThousandListsAndFiftyViewers(t *testing.T) {
 	lists, viewers, period := 300, 10, 3*time.Second
-	if *underLoad {
+	if redistest.Long() {
 		lists, viewers, period = 10_000, 50, 2*time.Minute
 	} else {
 		t.Parallel()
@@ -54,7 +51,7 @@ func TestTenThousandListsAndFiftyViewers(t *testing.T) {
 	t.Logf("timers of this machine were late by up to %v meanwhile", late())
 	t.Logf("the first survey took %v, and %.2f s of a core", first, firstCPU)
 	require.NotEmpty(t, answers)
-	if *underLoad {
+	if redistest.Long() {
 		assert.Less(t, at(0.99), 100*time.Millisecond)
 		assert.Less(t, share, 0.01)
 	}

@@ -1,0 +1,21 @@
+module github.com/shardedlist/shardedlist/tests/foreign
+
+go 1.26.0
+
+replace github.com/shardedlist/shardedlist => ../../
+
+require (
+	github.com/redis/go-redis/v9 v9.23.0
+	github.com/shardedlist/shardedlist v0.0.0
+	github.com/stretchr/testify v1.12.1
+)
+
+require (
+	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/yuin/gopher-lua v1.1.1 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)

@@ -1,0 +1,89 @@
+package harness
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/lua"
+)
+
+// NewRewriter returns a hook that changes scripts. It panics if no script has one of the old texts: the list would not be broken.
+func NewRewriter(texts ...string) redis.Hook {
+	for i := 0; i < len(texts); i += 2 {
+		if !strings.Contains(allScripts(), texts[i]) {
+			panic("no script has " + texts[i])
+		}
+	}
+	return &rewriter{texts: strings.NewReplacer(texts...), bySHA: map[string]string{}, change: map[string]bool{}}
+}
+
+var allScripts = sync.OnceValue(func() string {
+	all := lua.Beside()
+	for _, command := range lua.Commands() {
+		all += lua.Source(command)
+	}
+	return all
+})
+
+type rewriter struct {
+	texts  *strings.Replacer
+	mu     sync.Mutex
+	bySHA  map[string]string // the changed script, by the SHA of the original
+	change map[string]bool   // scripts that are already changed
+}
+
+// noScript is the reply to an EVALSHA of a script that the rewriter has not seen yet; the client then sends its text.
+type noScript struct{}
+
+func (noScript) Error() string { return "NOSCRIPT" }
+func (noScript) RedisError()   {}
+
+func (r *rewriter) rewrite(cmd redis.Cmder) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	args := cmd.Args()
+	switch args[0] {
+	case "eval":
+		if source := args[1].(string); !r.change[source] {
+			sum := sha1.Sum([]byte(source))
+			changed := r.texts.Replace(source)
+			r.bySHA[hex.EncodeToString(sum[:])], r.change[changed] = changed, true
+			args[1] = changed
+		}
+	case "evalsha":
+		changed, known := r.bySHA[args[1].(string)]
+		if !known {
+			cmd.SetErr(noScript{})
+			return noScript{}
+		}
+		args[0], args[1] = "eval", changed
+	}
+	return nil
+}
+
+func (r *rewriter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r *rewriter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if err := r.rewrite(cmd); err != nil {
+			return err
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (r *rewriter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			if err := r.rewrite(cmd); err != nil {
+				return err
+			}
+		}
+		return next(ctx, cmds)
+	}
+}

@@ -1,0 +1,470 @@
+package hook
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/tests/harness"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// hookedClient is a client with the hook, for keys under a prefix of its own.
+func hookedClient(t testing.TB, server *redistest.Server) (rdb redis.UniversalClient, prefix string) {
+	rdb, prefix = server.Client(t), "queue-"+uuid.NewString()+":"
+	rdb.AddHook(shardedlist.NewHook(rdb, shardedlist.Match(prefix+"*"), shardedlist.WithCapacity(3)))
+	return rdb, prefix
+}
+
+func TestHookLeavesOtherKeysAlone(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		rdb, prefix := hookedClient(t, server)
+		key := "not-" + prefix + "mail"
+		require.NoError(t, rdb.RPush(ctx, key, "a", "b").Err())
+		plain := server.Client(t)
+		assert.Equal(t, []string{"a", "b"}, plain.LRange(ctx, key, 0, -1).Val())
+		assert.Equal(t, int64(1), rdb.Del(ctx, key).Val())
+		assert.Zero(t, plain.Exists(ctx, key).Val())
+	})
+}
+
+func TestHookServesAllClientsOfARedisClient(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t, redistest.Redis)
+	ctx := t.Context()
+	rdb, prefix := hookedClient(t, server)
+	key := prefix + "mail"
+
+	conn := rdb.(*redis.Client).Conn()
+	defer conn.Close()
+	require.NoError(t, conn.RPush(ctx, key, 1).Err())
+	require.NoError(t, rdb.Watch(ctx, func(tx *redis.Tx) error {
+		_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			p.RPush(ctx, key, 2)
+			p.Incr(ctx, "n-"+key)
+			return nil
+		})
+		return err
+	}, "n-"+key))
+	require.NoError(t, rdb.Do(ctx, "RPUSH", key, 3).Err())
+	assert.Equal(t, []string{"1", "2", "3"}, rdb.LRange(ctx, key, 0, -1).Val())
+	assert.Equal(t, "none", server.Client(t).Type(ctx, key).Val(), "nothing is at the key itself")
+}
+
+// Watch calls the hooks of nodes only.
+func TestHookServesWatchOnClustersAndRings(t *testing.T) {
+	t.Parallel()
+	clients := map[string]func(t *testing.T) redis.UniversalClient{
+		"cluster": func(t *testing.T) redis.UniversalClient { return redistest.Shared(t, redistest.Cluster).Client(t) },
+		"ring": func(t *testing.T) redis.UniversalClient {
+			ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{
+				"one": redistest.Shared(t, redistest.Redis).Addr(), "two": redistest.Shared(t, redistest.Valkey).Addr(),
+			}})
+			t.Cleanup(func() { _ = ring.Close() })
+			return ring
+		},
+	}
+	for name, client := range clients {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, prefix, rdb := t.Context(), harness.UniqueName(t)+":", client(t)
+			rdb.AddHook(shardedlist.NewHook(rdb, shardedlist.Match(prefix+"*"), shardedlist.WithCapacity(2)))
+			key, counter := prefix+"{mail}", "n-"+prefix+"{mail}"
+			watch := func() ([]redis.Cmder, error) {
+				var cmds []redis.Cmder
+				return cmds, rdb.(harness.Watcher).Watch(ctx, func(tx *redis.Tx) (err error) {
+					require.NoError(t, tx.RPush(ctx, key, 1).Err())
+					_, err = tx.Pipelined(ctx, func(p redis.Pipeliner) error { return p.RPush(ctx, key, 2, 3).Err() })
+					require.NoError(t, err)
+					cmds, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+						p.RPush(ctx, key, 4)
+						p.Incr(ctx, counter)
+						p.LRange(ctx, key, 0, -1)
+						p.Type(ctx, key)
+						return nil
+					})
+					return err
+				}, counter)
+			}
+			cmds, err := watch()
+			require.NoError(t, err)
+			require.Len(t, cmds, 4)
+			assert.Equal(t, []string{"1", "2", "3", "4"}, cmds[2].(*redis.StringSliceCmd).Val())
+			assert.Equal(t, "list", cmds[3].(*redis.StatusCmd).Val())
+			assert.Equal(t, []string{"1", "2", "3", "4"}, rdb.LRange(ctx, key, 0, -1).Val())
+
+			rdb.Set(ctx, counter, "no number", 0)
+			_, err = watch()
+			require.ErrorContains(t, err, "not an integer")
+			require.EqualValues(t, 8, rdb.LLen(ctx, key).Val(), "Redis carries out the others")
+			err = rdb.(harness.Watcher).Watch(ctx, func(tx *redis.Tx) error {
+				require.NoError(t, rdb.Set(ctx, counter, 0, 0).Err())
+				_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.RPush(ctx, key, 5).Err() })
+				return err
+			}, counter)
+			require.ErrorIs(t, err, redis.TxFailedErr)
+			require.EqualValues(t, 8, rdb.LLen(ctx, key).Val())
+
+			err = rdb.(harness.Watcher).Watch(ctx, func(*redis.Tx) error { return nil }, key)
+			require.ErrorIs(t, err, shardedlist.ErrUnsupported)
+			require.NoError(t, rdb.Del(ctx, key).Err())
+			assert.Equal(t, "none", rdb.Do(ctx, "type", key).Val(), "nothing is at the key itself")
+		})
+	}
+}
+
+// A client that sentinels guard is served too, by the new master after a failover.
+func TestHookOnAFailoverClient(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Sentinel)
+	rdb := server.Client(t)
+	rdb.AddHook(shardedlist.NewHook(rdb, shardedlist.Match("queue:*"), shardedlist.WithCapacity(2)))
+	require.NoError(t, rdb.RPush(t.Context(), "queue:mail", "a", "b", "c", "d", "e").Err())
+	server.Failover(t, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	popped, err := rdb.LPop(ctx, "queue:mail").Result()
+	require.NoError(t, err)
+	assert.Equal(t, "a", popped)
+	assert.EqualValues(t, 6, rdb.RPush(ctx, "queue:mail", "f", "g").Val())
+	list, err := shardedlist.New(server.Client(t), "queue:mail")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"b", "c", "d", "e", "f", "g"}, harness.Content(t, list))
+}
+
+func TestHookOnARing(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	one, two := redistest.Shared(t, redistest.Redis), redistest.Shared(t, redistest.Valkey)
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": one.Addr(), "two": two.Addr()}})
+	defer ring.Close()
+	prefix := harness.UniqueName(t) + ":"
+	ring.AddHook(shardedlist.NewHook(ring, shardedlist.Match(prefix+"*"), shardedlist.WithCapacity(2)))
+	for i := range 20 {
+		key := prefix + strconv.Itoa(i)
+		require.NoError(t, ring.RPush(ctx, key, "a", "b", "c").Err())
+		cmds, err := ring.Pipelined(ctx, func(p redis.Pipeliner) error {
+			p.LPop(ctx, key)
+			p.LRange(ctx, key, 0, -1)
+			p.Del(ctx, key)
+			return nil
+		})
+		require.NoError(t, err)
+		assert.Equal(t, "a", cmds[0].(*redis.StringCmd).Val())
+		assert.Equal(t, []string{"b", "c"}, cmds[1].(*redis.StringSliceCmd).Val())
+		assert.Equal(t, int64(1), cmds[2].(*redis.IntCmd).Val())
+		assert.ErrorIs(t, ring.Do(ctx, "blpop", key, "0.001").Err(), redis.Nil)
+	}
+}
+
+// A list command through the hook is done once, alone and in a pipeline, over a network that loses every tenth reply.
+func TestHookIsExactlyOnceOverABrokenNetwork(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Cluster} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server, ctx := redistest.Shared(t, kind), t.Context()
+			proxy := redistest.NewProxy(t)
+			rdb := server.Client(t, harness.Through(proxy))
+			key := harness.UniqueName(t)
+			rdb.AddHook(shardedlist.NewHook(rdb, shardedlist.Match(key), shardedlist.WithCapacity(3)))
+			require.NoError(t, rdb.RPush(ctx, key, "0").Err())
+			proxy.Set(redistest.Faults{CutReply: 0.1})
+			const rounds = 300
+			for i := range rounds {
+				require.NoError(t, rdb.RPush(ctx, key, 4*i+1).Err())
+				_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+					p.RPush(ctx, key, 4*i+2)
+					p.LLen(ctx, key)
+					p.RPush(ctx, key, 4*i+3)
+					p.RPush(ctx, key, 4*i+4)
+					return nil
+				})
+				require.NoError(t, err)
+			}
+			popped := []string{}
+			for len(popped) < 4*rounds+1 {
+				cmds, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+					p.LPop(ctx, key)
+					p.LIndex(ctx, key, 0)
+					p.LPopCount(ctx, key, 2)
+					return nil
+				})
+				if err != redis.Nil { // at the end
+					require.NoError(t, err)
+				}
+				popped = append(popped, cmds[0].(*redis.StringCmd).Val())
+				popped = append(popped, cmds[2].(*redis.StringSliceCmd).Val()...)
+			}
+			proxy.Set(redistest.Faults{})
+			assert.Equal(t, harness.Words(harness.Numbers(0, 4*rounds+1)), popped)
+		})
+	}
+}
+
+// A pipeline and a transaction are each one round trip, whatever list commands are in them.
+func TestHookSendsPipelinesInOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis)
+	rdb, prefix := hookedClient(t, server)
+	ctx := t.Context()
+	trips := &harness.RoundTrips{}
+	rdb.AddHook(trips) // within the other: it sees what is sent
+	queue := func(p redis.Pipeliner) error {
+		for i := range 40 {
+			p.RPush(ctx, prefix+"a", i)
+		}
+		p.Set(ctx, "counter", 7, 0)
+		p.LPop(ctx, prefix+"a")
+		p.LPopCount(ctx, prefix+"a", 2)
+		p.LLen(ctx, prefix+"a")
+		p.Del(ctx, prefix+"a", "counter")
+		return nil
+	}
+	require.NoError(t, rdb.RPush(ctx, prefix+"b", 1).Err()) // asks for the capacity
+	for name, together := range map[string]func(context.Context, func(redis.Pipeliner) error) ([]redis.Cmder, error){
+		"pipeline": rdb.Pipelined, "transaction": rdb.TxPipelined,
+	} {
+		*trips = harness.RoundTrips{}
+		cmds, err := together(ctx, queue)
+		require.NoError(t, err, name)
+		assert.Equal(t, harness.RoundTrips{Pipelines: 1}, *trips, name)
+		assert.Equal(t, int64(40), cmds[39].(*redis.IntCmd).Val())
+		assert.Equal(t, "0", cmds[41].(*redis.StringCmd).Val())
+		assert.Equal(t, []string{"1", "2"}, cmds[42].(*redis.StringSliceCmd).Val())
+		assert.Equal(t, int64(37), cmds[43].(*redis.IntCmd).Val())
+		assert.Equal(t, int64(2), cmds[44].(*redis.IntCmd).Val())
+	}
+}
+
+func TestHookRefusesWhatItCannotGive(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		rdb, prefix := hookedClient(t, server)
+		key := prefix + "mail"
+		require.NoError(t, rdb.RPush(ctx, key, "a").Err())
+		for _, command := range [][]any{
+			{"watch", key},
+			{"dump", key},
+			{"restore", key, 0, "x"},
+			{"move", key, 1},
+			{"migrate", "host", 1, key, 0, 100},
+			{"migrate", "host", 1, "", 0, 100, "KEYS", key},
+			{"copy", key, prefix + "copy", "DB", 1},
+			{"copy", key, "other"},
+			{"rename", "other", key},
+			{"sort", key},
+			{"sort", "other", "store", key},
+			{"sort_ro", key},
+			{"eval", "return redis.call('rpush', KEYS[1], 1)", 1, key},
+			{"eval", "return 1", 2, "other", key},
+			{"evalsha", "0000", 1, key},
+			{"fcall", "f", 1, key},
+		} {
+			err := rdb.Do(ctx, command...).Err()
+			assert.ErrorIs(t, err, shardedlist.ErrUnsupported, "%v", command)
+			_, err = rdb.Pipelined(ctx, func(p redis.Pipeliner) error { return p.Do(ctx, command...).Err() })
+			assert.ErrorIs(t, err, shardedlist.ErrUnsupported, "%v in a pipeline", command)
+			cmds, err := rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+				p.RPush(ctx, key, "b")
+				return p.Do(ctx, command...).Err()
+			})
+			assert.ErrorIs(t, err, shardedlist.ErrUnsupported, "%v in a transaction", command)
+			assert.ErrorIs(t, cmds[0].Err(), shardedlist.ErrUnsupported)
+		}
+		assert.Equal(t, []string{"a"}, rdb.LRange(ctx, key, 0, -1).Val())
+		assert.Equal(t, "none", server.Client(t).Type(ctx, key).Val())
+	})
+}
+
+func TestHookRefusesOtherTypesAsRedis(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		rdb, prefix := hookedClient(t, server)
+		plain := server.Client(t)
+
+		text := prefix + "text"
+		require.NoError(t, rdb.Set(ctx, text, "v", 0).Err(), "a key that matches may hold something else")
+		for _, err := range []error{
+			rdb.RPush(ctx, text, 1).Err(), rdb.LPop(ctx, text).Err(), rdb.LLen(ctx, text).Err(), rdb.LRange(ctx, text, 0, -1).Err(),
+		} {
+			assert.EqualError(t, err, "WRONGTYPE Operation against a key holding the wrong kind of value")
+		}
+		assert.Equal(t, "string", rdb.Type(ctx, text).Val())
+		assert.Equal(t, int64(1), rdb.Exists(ctx, text).Val())
+		assert.Equal(t, int64(1), rdb.Del(ctx, text).Val())
+		assert.Equal(t, int64(1), rdb.RPush(ctx, text, 1).Val())
+
+		for _, err := range []error{rdb.Get(ctx, text).Err(), rdb.Set(ctx, text, 1, 0).Err(), rdb.HSet(ctx, text, "f", 1).Err()} {
+			assert.EqualError(t, err, "WRONGTYPE Operation against a key holding the wrong kind of value")
+		}
+		assert.Zero(t, plain.Exists(ctx, text).Val())
+		require.NoError(t, rdb.Del(ctx, text).Err())
+	})
+}
+
+// A plain list at a key that matches is from before the hook, or from a client without it. The first command takes it over, by itself,
+// in a pipeline and in a transaction.
+func TestHookTakesOverAPlainList(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		rdb, prefix := hookedClient(t, server)
+		plain := server.Client(t)
+		for name, first := range map[string]func(key string) error{
+			"rpush":  func(key string) error { return rdb.RPush(ctx, key, "z").Err() },
+			"lpop":   func(key string) error { return rdb.LPop(ctx, key).Err() },
+			"llen":   func(key string) error { return rdb.LLen(ctx, key).Err() },
+			"blpop":  func(key string) error { return rdb.BLPop(ctx, time.Minute, key).Err() },
+			"lrange": func(key string) error { return rdb.LRange(ctx, key, 0, 1).Err() },
+			"lrem":   func(key string) error { return rdb.LRem(ctx, key, 1, "5").Err() },
+			"rename": func(key string) error { return rdb.Rename(ctx, key, key).Err() },
+			"expire": func(key string) error { return rdb.Expire(ctx, key, time.Hour).Err() },
+			"pipelined": func(key string) error {
+				_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error { return p.RPush(ctx, key, "z").Err() })
+				return err
+			},
+			"transaction": func(key string) error {
+				_, err := rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+					p.LPop(ctx, key)
+					return p.RPush(ctx, key, "z").Err()
+				})
+				return err
+			},
+		} {
+			key := prefix + name
+			require.NoError(t, plain.RPush(ctx, key, harness.Numbers(0, 100)...).Err())
+			require.NoError(t, first(key), name)
+			require.NoError(t, rdb.RPush(ctx, key, "end").Err(), name)
+			assert.Zero(t, plain.Exists(ctx, key).Val(), name)
+			assert.Equal(t, "end", rdb.LIndex(ctx, key, -1).Val(), name)
+			assert.InDelta(t, 101, rdb.LLen(ctx, key).Val(), 1, name)
+			require.NoError(t, harness.OpenList(t, plain, key).Check(ctx), name)
+			require.NoError(t, rdb.Del(ctx, key).Err())
+		}
+	})
+}
+
+// What clients without the hook push while the list has elements is taken over when it has none.
+func TestHookTakesOverWhatOthersPush(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		rdb, prefix := hookedClient(t, server)
+		plain, key := server.Client(t), prefix+"jobs"
+		require.NoError(t, rdb.RPush(ctx, key, "a", "b").Err())
+		require.NoError(t, plain.RPush(ctx, key, "c", "d").Err())
+		for _, want := range []string{"a", "b", "c", "d"} {
+			assert.Equal(t, want, rdb.LPop(ctx, key).Val())
+		}
+		assert.ErrorIs(t, rdb.LPop(ctx, key).Err(), redis.Nil)
+		assert.Zero(t, plain.Exists(ctx, key).Val())
+
+		popped := make(chan []string)
+		go func() { popped <- rdb.BLPop(ctx, time.Minute, key).Val() }()
+		harness.Armed(t, harness.OpenList(t, plain, key))
+		require.NoError(t, plain.RPush(ctx, key, "e").Err()) // nobody rings: the consumer looks when its BLPOP ends
+		assert.Equal(t, []string{key, "e"}, <-popped)
+	})
+}
+
+// A list of more shards than one step visits gets and loses its expiry as well, and what is no list its own.
+func TestHookExpiresWhatIsLongAndWhatIsNoList(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		rdb, prefix := hookedClient(t, server)
+		key, text := prefix+"{tag}mail", prefix+"{tag}text"
+		require.NoError(t, rdb.RPush(ctx, key, harness.Numbers(0, 1000)...).Err())
+		require.NoError(t, rdb.Set(ctx, text, "v", 0).Err())
+		list := harness.OpenList(t, server.Client(t), key)
+		for name, together := range map[string]func(context.Context, func(redis.Pipeliner) error) ([]redis.Cmder, error){
+			"pipeline": rdb.Pipelined, "transaction": rdb.TxPipelined,
+		} {
+			for _, hours := range []time.Duration{1, 1000} { // the shards must be visited first for the second
+				cmds, err := together(ctx, func(p redis.Pipeliner) error {
+					p.Expire(ctx, key, hours*time.Hour)
+					p.Expire(ctx, text, hours*time.Hour)
+					return nil
+				})
+				require.NoError(t, err, name)
+				for i, key := range []string{key, text} {
+					assert.True(t, cmds[i].(*redis.BoolCmd).Val(), name)
+					assert.InDelta(t, hours*time.Hour, rdb.TTL(ctx, key).Val(), float64(time.Minute), name)
+				}
+				require.NoError(t, list.Check(ctx))
+			}
+			cmds, err := together(ctx, func(p redis.Pipeliner) error {
+				p.Persist(ctx, key)
+				p.Persist(ctx, text)
+				p.PTTL(ctx, text)
+				return nil
+			})
+			require.NoError(t, err, name)
+			assert.True(t, cmds[0].(*redis.BoolCmd).Val(), name)
+			assert.True(t, cmds[1].(*redis.BoolCmd).Val(), name)
+			assert.EqualValues(t, -1, cmds[2].(*redis.DurationCmd).Val(), name)
+			assert.EqualValues(t, -1, rdb.TTL(ctx, key).Val(), name)
+			require.NoError(t, list.Check(ctx))
+		}
+		assert.True(t, rdb.Expire(ctx, key, 0).Val())
+		assert.Zero(t, rdb.Exists(ctx, key).Val())
+		assert.EqualValues(t, -2, rdb.TTL(ctx, key).Val())
+	})
+}
+
+func TestGlobMatchesAsRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis)
+	rdb, ctx := server.Client(t), t.Context()
+	random := rand.New(rand.NewPCG(1, 2))
+	word := func(letters string, most int) string {
+		w := make([]byte, random.IntN(most))
+		for i := range w {
+			w[i] = letters[random.IntN(len(letters))]
+		}
+		return string(w)
+	}
+	for range 3000 {
+		key, pattern := word("abc-]^\\\xff", 6), word("abc-[]^*?\\\xff", 8)
+		require.NoError(t, rdb.Set(ctx, key, 1, 0).Err())
+		want := len(rdb.Keys(ctx, pattern).Val()) == 1
+		require.Equal(t, want, shardedlist.Match(pattern)(key), "pattern %q, key %q", pattern, key)
+		require.NoError(t, rdb.Del(ctx, key).Err())
+	}
+}
+
+// Pops that a pipeline or a transaction joins into one take what they want over any number of shards.
+func TestJoinedPopsGoOverShards(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		rdb.AddHook(shardedlist.NewHook(rdb, shardedlist.Match("*"), shardedlist.WithCapacity(3)))
+		const pops = 10
+		for _, pipeline := range []func() redis.Pipeliner{rdb.Pipeline, rdb.TxPipeline} {
+			key := uuid.NewString()
+			require.NoError(t, rdb.RPush(t.Context(), key, harness.Numbers(0, pops)...).Err())
+			pipe := pipeline()
+			var popped [pops]*redis.StringCmd
+			for i := range popped {
+				popped[i] = pipe.LPop(t.Context(), key)
+			}
+			_, err := pipe.Exec(t.Context())
+			require.NoError(t, err)
+			for i, cmd := range popped {
+				assert.Equal(t, strconv.Itoa(i), cmd.Val())
+			}
+		}
+	})
+}

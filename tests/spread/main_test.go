@@ -1,0 +1,9 @@
+package spread
+
+import (
+	"testing"
+
+	"github.com/shardedlist/shardedlist/tests/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }
