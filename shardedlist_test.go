@@ -91,7 +91,7 @@ func TestAListDoesAsAPlainList(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		clients := []redis.UniversalClient{server.Client(t), server.Client(t)}
-		for seed := range redistest.Times(2, 50) {
+		for seed := range redistest.Times(2, 10) {
 			tape := []byte{}
 			for i := range 200 {
 				tape = append(tape, byte(i*i+seed*7), byte(i*31>>1+seed), byte(i*17), byte(i*101>>2))

@@ -26,7 +26,7 @@ func TestFastPathsDoAsTheirCommands(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			rdb := redistest.Start(t, kind).Client(t).(*redis.Client)
-			seeds, steps := redistest.Times(4, 32), 150
+			seeds, steps := redistest.Times(4, 8), 150
 			runs, behind := 0, 0
 			for seed := range uint64(seeds) {
 				w := twins{rdb: rdb, rng: rand.New(rand.NewPCG(seed, 0)), seed: seed}

@@ -25,7 +25,7 @@ import (
 // Edits of lists of many full shards, with arguments from all over the list.
 func TestEditsOfLongListsAsRedis(t *testing.T) {
 	t.Parallel()
-	sequences := redistest.Times(1, 6)
+	sequences := redistest.Times(1, 3)
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		for seed := range uint64(sequences) {

@@ -18,7 +18,7 @@ import (
 // operations, and whichever client runs them, all three give the same results.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	steps, seeds := redistest.Times(60, 300), redistest.Times(1, 4)
+	steps, seeds := redistest.Times(60, 100), redistest.Times(1, 2)
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		for seed := range uint64(seeds) {
 			random := rand.New(rand.NewPCG(seed, 0))
@@ -39,7 +39,7 @@ func TestModelOfLargeElements(t *testing.T) {
 	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey, redistest.Cluster) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			rdb, seeds, parts := redistest.Shared(t, kind).Client(t), redistest.Times(1, 12), 0
+			rdb, seeds, parts := redistest.Shared(t, kind).Client(t), redistest.Times(1, 4), 0
 			for seed := range uint64(seeds) {
 				random := rand.New(rand.NewPCG(seed, 1))
 				m := harness.NewModel(t, []redis.UniversalClient{rdb, rdb}, 4+int(seed)%3, seed%2 == 0)

@@ -626,7 +626,7 @@ func TestExpiryWhenMemoryIsFull(t *testing.T) {
 // Any sequence of operations, in which lists get and lose their expiry, against plain lists; shards are never at variance.
 func TestExpiryModel(t *testing.T) {
 	t.Parallel()
-	steps := redistest.Times(20, 200)
+	steps := redistest.Times(20, 60)
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		tag := harness.UniqueName(t)

@@ -21,7 +21,7 @@ import (
 )
 
 // FaultOperations is how many operations each fault test does at least.
-func FaultOperations() int { return redistest.Times(600, 20_000) }
+func FaultOperations() int { return redistest.Times(600, 2000) }
 
 // FaultPatience is how long the traffic of a fault test may take, and the fault to strike. It is short where the tests are to fail.
 func FaultPatience() time.Duration {

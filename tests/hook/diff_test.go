@@ -31,7 +31,7 @@ func TestHookRepliesAsRedis(t *testing.T) {
 				hooked := server.Client(t, patient)
 				hooked.AddHook(shardedlist.NewHook(hooked, shardedlist.Match("*:sharded:*"), shardedlist.WithCapacity(capacity)))
 				plain := server.Client(t, patient)
-				for seed := range uint64(redistest.Times(4, 100)) {
+				for seed := range uint64(redistest.Times(4, 24)) {
 					d := differential{t, hooked, plain, rand.New(rand.NewPCG(seed, uint64(capacity))), "{" + uuid.NewString() + "}", capacity, seed%2 == 1, nil}
 					d.run()
 				}
