@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardedlist/shardedlist/lua"
 	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/lua"
 )
 
 // A fast path does what the command behind it does: replies and keys are the same after every step of a random sequence. The fast
