@@ -25,36 +25,37 @@ type invocation struct {
 }
 
 // recognize returns the call that a command is if it has a key that matches, else nil. Of a command in neither table nobody knows
-// the keys.
+// the keys. For a command without such a key it allocates nothing.
 func (h *Hook) recognize(cmd redis.Cmder) *invocation {
 	args := cmd.Args()
 	if isOurs(cmd) || len(args) < 2 {
 		return nil
 	}
-	c := &invocation{cmd: cmd, name: fullName(args), args: args}
-	if server, known := serverCommands[c.name]; known {
-		c.server = &server
-	}
-	c.command = commands[c.name]
-	switch {
-	case c.command == nil && c.server == nil:
+	c := invocation{cmd: cmd, name: fullName(args), args: args}
+	c.command, c.server = commands[c.name], serverCommands[c.name]
+	if c.command == nil && c.server == nil || !h.concerns(&c) {
 		return nil
-	case c.command == nil:
-		c.command = &command{arity: c.server.arity, general: true, translate: translateOther}
 	}
-	if c.tooShort() || c.tooLong() && c.command.general && c.command.keys == (keySpec{}) {
-		return nil // the server says so, and does nothing
+	found := c
+	if c.command == nil {
+		found.command = &command{arity: c.server.arity, general: true, translate: translateOther}
 	}
-	for _, key := range c.places() {
-		if h.matches(c.text(key.at)) {
-			c.at = append(c.at, key.at)
+	found.eachKey(func(key place) {
+		if h.matches(found.text(key.at)) {
+			found.at = append(found.at, key.at)
 		}
-		c.keys = append(c.keys, key)
+		found.keys = append(found.keys, key)
+	})
+	return &found
+}
+
+// concerns reports whether a key of the call matches.
+func (h *Hook) concerns(c *invocation) (matches bool) {
+	if noKeys := c.command == nil || c.command.general && c.command.keys == (keySpec{}); c.tooShort() || c.tooLong() && noKeys {
+		return false // the server says so, and does nothing
 	}
-	if len(c.at) == 0 {
-		return nil
-	}
-	return c
+	c.eachKey(func(key place) { matches = matches || h.matches(c.text(key.at)) })
+	return matches
 }
 
 // isOurs tells what this library sends itself.
@@ -66,12 +67,15 @@ func isOurs(cmd redis.Cmder) bool {
 	return false
 }
 
-// places returns where the call's keys are. Where they cannot be told, there are none: the server finds the same fault.
-func (c *invocation) places() (places []place) {
-	spec := c.command.keys
-	if spec == (keySpec{}) {
-		return c.server.places(c)
+// eachKey visits the call's keys. Where they cannot be told, there are none: the server finds the same fault.
+func (c *invocation) eachKey(visit func(place)) {
+	if c.command == nil || c.command.keys == (keySpec{}) {
+		for _, spec := range c.server.keys {
+			spec.each(c, visit)
+		}
+		return
 	}
+	spec := c.command.keys
 	first, last := spec.first, spec.last
 	if last < 0 {
 		last += len(c.args)
@@ -84,9 +88,8 @@ func (c *invocation) places() (places []place) {
 		first, last = at+1, at+int(number)
 	}
 	for i := first; i <= last; i++ {
-		places = append(places, place{at: i})
+		visit(place{at: i})
 	}
-	return places
 }
 
 // lists returns the lists of the call's keys.
@@ -132,10 +135,15 @@ func (c *invocation) unsupported(hint string) error {
 }
 
 // tooLong reports whether the call has more words than the command takes.
-func (c *invocation) tooLong() bool { return c.command.arity > 0 && len(c.args) > c.command.arity }
+func (c *invocation) tooLong() bool { return c.arity() > 0 && len(c.args) > c.arity() }
 
-func (c *invocation) tooShort() bool {
-	return len(c.args) < c.command.arity || len(c.args) < -c.command.arity
+func (c *invocation) tooShort() bool { return len(c.args) < c.arity() || len(c.args) < -c.arity() }
+
+func (c *invocation) arity() int {
+	if c.command == nil {
+		return c.server.arity
+	}
+	return c.command.arity
 }
 
 // truncated returns what is sent of a command that is too long, so that the server reports the arity error: no version of the server

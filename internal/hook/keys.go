@@ -48,24 +48,17 @@ type place struct {
 	replaces bool
 }
 
-// places returns where the servers see keys in a call. Where they see a fault instead there are none: they will say so.
-func (s *serverCommand) places(c *invocation) (places []place) {
-	for _, spec := range s.keys {
-		places = append(places, spec.places(c)...)
-	}
-	return places
-}
-
-func (s serverKeys) places(c *invocation) (places []place) {
+// each visits where the servers see keys in a call. Where they see a fault instead there are none: they will say so.
+func (s *serverKeys) each(c *invocation, visit func(place)) {
 	first := s.begin(c)
 	last := first + s.last
 	switch {
 	case first == 0 || first >= len(c.args):
-		return nil
+		return
 	case s.counted:
 		count, err := strconv.Atoi(c.text(first))
 		if err != nil || count <= 0 || count > len(c.args) {
-			return nil
+			return
 		}
 		first += s.behind
 		last = first + (count-1)*s.step
@@ -74,17 +67,13 @@ func (s serverKeys) places(c *invocation) (places []place) {
 	case s.last < 0:
 		last = len(c.args) + s.last
 	}
-	if last >= len(c.args) {
-		return nil
+	for i := first; i <= last && last < len(c.args); i += s.step {
+		visit(place{i, s.replaces})
 	}
-	for i := first; i <= last; i += s.step {
-		places = append(places, place{i, s.replaces})
-	}
-	return places
 }
 
 // begin returns the position at which keys begin, or 0.
-func (s serverKeys) begin(c *invocation) int {
+func (s *serverKeys) begin(c *invocation) int {
 	if s.keyword == "" {
 		return s.first
 	}

@@ -25,14 +25,17 @@ func (h *Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 // pipelines carries out pipelines and transactions, on a connection that may watch keys or on any.
 func (h *Hook) pipelines(next redis.ProcessPipelineHook, watched bool) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		calls := make([]*invocation, len(cmds))
-		ours := false
+		var calls []*invocation // of each command, if any is on a sharded list
 		for i, cmd := range cmds {
-			calls[i] = h.recognize(cmd)
-			ours = ours || calls[i] != nil
+			if c := h.recognize(cmd); c != nil {
+				if calls == nil {
+					calls = make([]*invocation, len(cmds))
+				}
+				calls[i] = c
+			}
 		}
 		switch {
-		case !ours:
+		case calls == nil:
 			return next(ctx, cmds)
 		case isTransaction(cmds):
 			return h.transaction(h.passOn(ctx), cmds, calls, next, watched)

@@ -3,7 +3,7 @@
 package hook
 
 // serverCommands are the commands and subcommands that have keys.
-var serverCommands = map[string]serverCommand{
+var serverCommands = map[string]*serverCommand{
 	"append":                {arity: 3, keys: []serverKeys{{first: 1, step: 1}}},
 	"bitcount":              {arity: -2, readOnly: true, keys: []serverKeys{{first: 1, step: 1}}},
 	"bitfield":              {arity: -2, keys: []serverKeys{{first: 1, step: 1, replaces: true}}},
