@@ -28,6 +28,37 @@ func Source(command string) string {
 	return source.String()
 }
 
+// Compact returns a source without its comments, blank lines and indentation, which is what servers get to see: it is half as long.
+func Compact(source string) string {
+	var compact strings.Builder
+	for line := range strings.Lines(source) {
+		line = strings.TrimSpace(withoutComment(line))
+		if line != "" {
+			compact.WriteString(line)
+			compact.WriteByte('\n')
+		}
+	}
+	return compact.String()
+}
+
+// withoutComment cuts a line before the "--" that is not in a string. No string of the scripts has several lines.
+func withoutComment(line string) string {
+	var quote byte // that has begun the string, or 0
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case quote != 0 && c == '\\':
+			i++
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '"' || c == '\''):
+			quote = c
+		case quote == 0 && strings.HasPrefix(line[i:], "--"):
+			return line[:i]
+		}
+	}
+	return line
+}
+
 // Beside returns what stands in front of a command on lists that stand in for plain keys.
 func Beside() string {
 	text, _ := fs.ReadFile(files, "beside.lua")

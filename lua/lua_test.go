@@ -32,6 +32,20 @@ func TestEveryCommandComposes(t *testing.T) {
 	}
 }
 
+// Servers get the same code without its comments and indentation.
+func TestCompact(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, "local a = '-- b' .. \"it's \\\" -- \" .. c\nreturn a - -1\n",
+		Compact("-- head\n\n  local a = '-- b' .. \"it's \\\" -- \" .. c -- d\n\t--e\n  return a - -1"))
+	for _, command := range Commands() {
+		source := Source(command)
+		assert.NotContains(t, source, "[[", "a string or comment of several lines")
+		compact := Compact(source)
+		assert.Less(t, len(compact), len(source)*3/5, command)
+		assert.Equal(t, compact, Compact(compact), command)
+	}
+}
+
 func TestEveryFileIsRequired(t *testing.T) {
 	t.Parallel()
 	required := map[string]bool{}

@@ -31,16 +31,16 @@ type Script struct {
 
 // Load returns the script of that name. It panics if there is none, because scripts are part of the program.
 func Load(name string) *Script {
-	s := newScript(name, lua.Source(name))
-	s.beside = newScript(name, lua.Beside()+s.source)
+	s := newScript(name, lua.Compact(lua.Source(name)))
+	s.beside = newScript(name, lua.Compact(lua.Beside())+s.source)
 	return s
 }
 
 // LoadAround is Load for a script that runs a source of the user's, see lua.Around.
 func LoadAround(name, source string) *Script {
-	around := lua.Around(source)
-	s := newScript(name, around+lua.Source(name))
-	s.beside = newScript(name, around+lua.Beside()+lua.Source(name))
+	around, compact := lua.Around(source), lua.Compact(lua.Source(name))
+	s := newScript(name, around+compact)
+	s.beside = newScript(name, around+lua.Compact(lua.Beside())+compact)
 	return s
 }
 

@@ -70,7 +70,7 @@ func buildSpecs(t *testing.T) string {
 	writeFile(t, filepath.Join(source, "foreign_shardedlist_test.go"), text)
 
 	// In a workspace, go-redis as it was copied is what shardedlist uses, too.
-	root := filepath.Dir(goList(t, "-m", "-f", "{{.Dir}}"))
+	root := goList(t, "-m", "-f", "{{.Dir}}", "github.com/shardedlist/shardedlist")
 	work := filepath.Join(dir, "go.work")
 	writeFile(t, work, fmt.Appendf(nil, "go 1.26.0\n\nuse (\n\t%q\n\t%q\n)\n", source, root))
 	binary := filepath.Join(dir, "specs")

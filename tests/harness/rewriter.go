@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
+	"slices"
 	"strings"
 	"sync"
 
@@ -14,6 +15,10 @@ import (
 
 // NewRewriter returns a hook that changes scripts. It panics if no script has one of the old texts: the list would not be broken.
 func NewRewriter(texts ...string) redis.Hook {
+	texts = slices.Clone(texts)
+	for i, text := range texts {
+		texts[i] = compactPart(text)
+	}
 	for i := 0; i < len(texts); i += 2 {
 		if !strings.Contains(allScripts(), texts[i]) {
 			panic("no script has " + texts[i])
@@ -27,8 +32,17 @@ var allScripts = sync.OnceValue(func() string {
 	for _, command := range lua.Commands() {
 		all += lua.Source(command)
 	}
-	return all
+	return lua.Compact(all)
 })
+
+// compactPart returns a part of a source as lua.Compact leaves it, which may begin or end within a line.
+func compactPart(text string) string {
+	compact := lua.Compact(text)
+	if !strings.HasSuffix(text, "\n") {
+		compact = strings.TrimSuffix(compact, "\n")
+	}
+	return compact
+}
 
 type rewriter struct {
 	texts  *strings.Replacer

@@ -2,7 +2,7 @@
 //
 //	cd tests/bench && go run ./compare main HEAD
 //
-// A version is a git revision, or a directory if it starts with "." or "/": ".." is the working tree. The benchmark of the
+// A version is a git revision, or a directory if it starts with "." or "/": "../.." is the working tree. The benchmark of the
 // current directory is built against both, so both need the public API that it uses. The versions alternate within each
 // section of each round, so that drift of the machine affects both alike. Every measurement has a new redis-server.
 package main
@@ -131,7 +131,7 @@ func checkOut(ctx context.Context, version, dir string) (root string, err error)
 		return filepath.Abs(version)
 	}
 	archive := filepath.Join(dir, "source.tar")
-	if _, err := output(ctx, "git", "-C", "..", "archive", "--format=tar", "-o", archive, version); err != nil {
+	if _, err := output(ctx, "git", "-C", "../..", "archive", "--format=tar", "-o", archive, version); err != nil {
 		return "", err
 	}
 	_, err = output(ctx, "tar", "-xf", archive, "-C", root)
