@@ -133,6 +133,9 @@ func (c *capture) take(cmd redis.Cmder) error {
 				c.eval = append(c.eval, value.Text(word))
 			}
 		}
+		if readable := script.Readable(cmd); readable != "" {
+			c.eval[1] = readable
+		}
 	default:
 		return nil
 	}

@@ -127,6 +127,7 @@ func TestScriptAsJSON(t *testing.T) {
 		Run, Script         string
 	}
 	require.NoError(t, json.Unmarshal([]byte(got.out), &object))
+	assert.Contains(t, object.Script, "\n-- requires: ", "with its comments, which the server does not get")
 	notText := map[string]any{"base64": "/w=="}
 	assert.Equal(t, []any{"rpush", "l", "it's", notText}, object.Command)
 	assert.Contains(t, object.Keys, "{l}:meta")

@@ -181,10 +181,8 @@ func (n *native) prepare(cmd redis.Cmder, known map[scriptAt]bool) redis.Cmder {
 	if n.call == nil {
 		return cmd
 	}
-	args := n.call.Args
-	if at := (scriptAt{n.call.Script, n.place}); !known[at] {
-		known[at] = true
-		args = n.call.Eval()
-	}
-	return script.Carry(cmd, args, n.keyAt)
+	at := scriptAt{n.call.Script, n.place}
+	whole := !known[at]
+	known[at] = true
+	return script.Carry(cmd, *n.call, whole, n.keyAt)
 }

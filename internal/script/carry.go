@@ -11,16 +11,21 @@ import (
 // Carried is a command that a script carries out: the script is sent, and its reply is read as the command's own.
 type Carried struct {
 	redis.Cmder
-	args []any
+	args   []any
+	script *Script
 }
 
-// Carry returns the command as a call of a script, or as the script itself. keyAt is where in the command's own words its first key
+// Carry returns the command as a call of a script, or with the script itself if whole is set. keyAt is where in the command's own words its first key
 // is, by which go-redis chooses the node.
-func Carry(cmd redis.Cmder, args []any, keyAt int) Carried {
+func Carry(cmd redis.Cmder, call Call, whole bool, keyAt int) Carried {
 	if keyAt <= math.MaxInt8 {
 		cmd.SetFirstKeyPos(int8(keyAt))
 	}
-	return Carried{cmd, args}
+	args := call.Args
+	if whole {
+		args = call.Eval()
+	}
+	return Carried{cmd, args, call.Script}
 }
 
 // Name is that of what is sent: go-redis must not treat it as the command.
@@ -33,15 +38,15 @@ func (c Carried) FullName() string { return c.Cmder.FullName() }
 func (c Carried) Args() []any { return c.args }
 
 // Clone returns a copy.
-func (c Carried) Clone() redis.Cmder { return Carried{c.Cmder.Clone(), c.args} }
+func (c Carried) Clone() redis.Cmder { return Carried{c.Cmder.Clone(), c.args, c.script} }
 
 // RunCarried has a script carry out a command, for as long as the server cannot serve it for the moment, as Runner.Run does.
 func RunCarried(ctx context.Context, process redis.ProcessHook, cmd redis.Cmder, call Call, keyAt int) error {
 	until := Deadline(ctx)
 	for attempt := 0; ; attempt++ {
-		err := process(ctx, Carry(cmd, call.Args, keyAt))
+		err := process(ctx, Carry(cmd, call, false, keyAt))
 		if isNoScript(err) {
-			err = process(ctx, Carry(cmd, call.Eval(), keyAt))
+			err = process(ctx, Carry(cmd, call, true, keyAt))
 		}
 		if !IsTransient(err) || time.Until(until) < Backoff(attempt) || Sleep(ctx, Backoff(attempt)) != nil {
 			return err

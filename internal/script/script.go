@@ -21,31 +21,31 @@ import (
 // Script is a Lua script with all that it requires.
 type Script struct {
 	name   string
-	source string
+	source string  // as it is sent, see lua.Compact
 	hash   any     // a string; in an interface already, since each call needs it so
 	beside *Script // with beside.lua in front
 
+	readable func() string // the source with its comments
 	kind     stats.Kind
 	fullName string // for those who trace commands
 }
 
 // Load returns the script of that name. It panics if there is none, because scripts are part of the program.
-func Load(name string) *Script {
-	s := newScript(name, lua.Compact(lua.Source(name)))
-	s.beside = newScript(name, lua.Compact(lua.Beside())+s.source)
-	return s
-}
+func Load(name string) *Script { return load(name, "") }
 
 // LoadAround is Load for a script that runs a source of the user's, see lua.Around.
-func LoadAround(name, source string) *Script {
-	around, compact := lua.Around(source), lua.Compact(lua.Source(name))
-	s := newScript(name, around+compact)
-	s.beside = newScript(name, around+lua.Compact(lua.Beside())+compact)
+func LoadAround(name, source string) *Script { return load(name, lua.Around(source)) }
+
+func load(name, front string) *Script {
+	s := newScript(name, front, "")
+	s.beside = newScript(name, front, lua.Beside())
 	return s
 }
 
-func newScript(name, source string) *Script {
-	return &Script{name: name, source: source, hash: redis.NewScript(source).Hash(), kind: stats.KindOf(name), fullName: fullName(name)}
+func newScript(name, front, beside string) *Script {
+	readable := func() string { return front + beside + lua.Source(name) }
+	source := front + lua.Compact(beside+lua.Source(name))
+	return &Script{name: name, source: source, readable: readable, hash: redis.NewScript(source).Hash(), kind: stats.KindOf(name), fullName: fullName(name)}
 }
 
 // LoadStep is Load for a script that is one step of an operation. Those who trace commands see the operation.
@@ -361,6 +361,21 @@ func (c Call) command(ctx context.Context, noRetry bool, args []any) *Command {
 	cmd := newCommand(ctx, noRetry, args)
 	cmd.script, cmd.list = c.Script, c.List
 	return cmd
+}
+
+// Readable returns the script that a command runs, with its comments, or else an empty string.
+func Readable(cmd redis.Cmder) string {
+	var s *Script
+	switch cmd := cmd.(type) {
+	case *Command:
+		s = cmd.script
+	case Carried:
+		s = cmd.script
+	}
+	if s == nil {
+		return ""
+	}
+	return s.readable()
 }
 
 // FullName tells those who trace commands which script it is. go-redis itself goes by Name, which is that of what is sent.
