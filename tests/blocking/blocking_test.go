@@ -512,15 +512,18 @@ func TestAWakeUpLostToACrashIsFound(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t, func(o *redis.UniversalOptions) { o.ReadTimeout = 200 * time.Millisecond })
 		list := harness.NewList(t, rdb)
-		result := harness.BlockingPop(t, list, t.Context(), 0)
-		harness.Asleep(t, list)
-		// The push whose wake-up another consumer took, and died.
-		harness.SetPointer(list, t.Context(), harness.Digit, "0")
-		pushed := time.Now()
-		_, err := list.RPush(t.Context(), "x")
-		require.NoError(t, err)
-		assert.Zero(t, rdb.Exists(t.Context(), harness.Keys(list).Bell).Val(), "nothing wakes it")
-		assert.Equal(t, harness.Got("x"), <-result)
+		var pushed time.Time
+		for rings := true; rings; { // a consumer whose slice of 0.1 s has ended in between is armed again
+			result := harness.BlockingPop(t, list, t.Context(), 0)
+			harness.Asleep(t, list)
+			// The push whose wake-up another consumer took, and died.
+			harness.SetPointer(list, t.Context(), harness.Digit, "0")
+			pushed = time.Now()
+			_, err := list.RPush(t.Context(), "x")
+			require.NoError(t, err)
+			rings = rdb.Exists(t.Context(), harness.Keys(list).Bell).Val() > 0
+			assert.Equal(t, harness.Got("x"), <-result)
+		}
 		assert.Less(t, time.Since(pushed), 5*time.Second, "the slice is 0.1 s")
 	})
 }
