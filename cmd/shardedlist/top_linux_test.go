@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/shardedlist/shardedlist"
 	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/tests/harness"
 )
 
 // A look inside changes nothing: it leaves newcomers where they are, and a plain list a plain one.
@@ -213,8 +213,7 @@ func TestLsOnATerminal(t *testing.T) {
 	require.NoError(t, rdb.Del(ctx, shards[0], shards[0][:len(shards[0])-1]+"2").Err())
 	waits, err := shardedlist.New(rdb, "waits")
 	require.NoError(t, err)
-	_, err = waits.BLPop(ctx, time.Millisecond)
-	require.ErrorIs(t, err, redis.Nil)
+	harness.Arm(t, waits)
 	terminal, screen := openTerminal(t)
 	assert.Equal(t, exitOK, execute(ctx, []string{"ls", "--sort", "name", "--redis", server.Addr()}, terminal, terminal, terminal))
 	shown := screen()

@@ -219,7 +219,7 @@ func TestATakeoverBesideAMetaThatExpires(t *testing.T) {
 		for _, before := range []string{"empty", "expired"} {
 			list := harness.NewList(t, rdb, shardedlist.WithPlain())
 			if before == "empty" {
-				_, err := list.BLPop(ctx, time.Millisecond) // else meta would be gone
+				_, err := list.BLPop(ctx, 100*time.Millisecond) // else meta would be gone
 				require.Equal(t, redis.Nil, err)
 			} else {
 				_, err := list.RPush(ctx, "old")

@@ -320,7 +320,7 @@ func TestAdoptOfAListEmptiedWhileItIsRestored(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, values, 3000)
 			if waits {
-				_, err = list.BLPop(ctx, time.Millisecond)
+				_, err = list.BLPop(ctx, 100*time.Millisecond)
 				require.ErrorIs(t, err, redis.Nil)
 			}
 			require.NoError(t, list.Adopt(ctx, nil))
