@@ -4,12 +4,16 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // masterName is the name by which the sentinel knows the master.
 const masterName = "main"
+
+// failoverTimeout is how long the sentinel tries to fail over.
+const failoverTimeout = 5 * time.Second
 
 // openSentinel starts a master, its replica and the sentinel.
 func (s *Server) openSentinel(ctx context.Context, config []string) error {
@@ -26,7 +30,7 @@ func (s *Server) openSentinel(ctx context.Context, config []string) error {
 	watch := []string{
 		fmt.Sprintf("sentinel monitor %s %s 1", masterName, master),
 		fmt.Sprintf("sentinel down-after-milliseconds %s 15000", masterName),
-		fmt.Sprintf("sentinel failover-timeout %s 5000", masterName),
+		fmt.Sprintf("sentinel failover-timeout %s %d", masterName, failoverTimeout.Milliseconds()),
 	}
 	if err := s.run(ctx, []string{"--sentinel"}, watch); err != nil {
 		return err
