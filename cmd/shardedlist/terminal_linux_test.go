@@ -62,7 +62,7 @@ func TestWidth(t *testing.T) {
 	for _, columns := range []int{60, 132} {
 		terminal, screen := openTerminal(t)
 		require.NoError(t, unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: uint16(columns)}))
-		assert.Zero(t, execute(t.Context(), []string{"demo", "--lines", "30000", "--capacity", "20", "--embedded"}, nil, terminal, terminal))
+		assert.Zero(t, execute(t.Context(), []string{"demo", "--lines", "10000", "--capacity", "20", "--embedded"}, nil, terminal, terminal))
 		shown := screen()
 
 		_, axis, _ := strings.Cut(shown, "  0 └")

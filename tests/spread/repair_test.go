@@ -262,7 +262,7 @@ func TestRepairUnderTraffic(t *testing.T) {
 		repairer := harness.OpenList(t, server.Client(t), list.Name())
 		struck := 0
 		start := time.Now()
-		for time.Since(start) < 3*time.Second || struck == 0 && time.Since(start) < time.Minute {
+		for time.Since(start) < time.Duration(redistest.Times(1, 3))*time.Second || struck == 0 && time.Since(start) < time.Minute {
 			takeBack := takenBack(t, list)
 			for before := next.Load(); next.Load() < before+20; {
 				_, err := list.LLen(t.Context())
