@@ -163,7 +163,7 @@ func TestRepeatsAreCountedAndOperationsOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server, proxy := redistest.Shared(t, redistest.Redis), redistest.NewProxy(t)
-			ctx, rdb := t.Context(), server.Client(t, harness.Through(proxy))
+			ctx, rdb := t.Context(), server.Client(t, harness.Through(proxy), harness.Patient)
 			list := harness.NewList(t, rdb, opts...)
 			_, err := list.RPush(ctx, "warm") // knows the pointers, and the server's capacity
 			require.NoError(t, err)
