@@ -37,6 +37,9 @@ func TestModel(t *testing.T) {
 func TestModelOfLargeElements(t *testing.T) {
 	t.Parallel()
 	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey, redistest.Cluster) {
+		if kind == redistest.Cluster && !redistest.Long() {
+			continue
+		}
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			rdb, seeds, parts := redistest.Shared(t, kind).Client(t), redistest.Times(1, 4), 0
