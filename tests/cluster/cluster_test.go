@@ -169,7 +169,9 @@ func elementsOf(t testing.TB, list *shardedlist.ShardedList) []string {
 func TestASlotMovesUnderLoad(t *testing.T) {
 	t.Parallel()
 	t.Run("plain", func(t *testing.T) { slotMovesUnderLoad(t, redistest.Times(800, 1500), shardedlist.WithCapacity(2)) })
-	t.Run("past Lua", func(t *testing.T) { slotMovesUnderLoad(t, redistest.Times(800, 1500), shardedlist.WithCapacity(2), harness.PastLua) })
+	t.Run("past Lua", func(t *testing.T) {
+		slotMovesUnderLoad(t, redistest.Times(800, 1500), shardedlist.WithCapacity(2), harness.PastLua)
+	})
 	t.Run("waiting for replicas", func(t *testing.T) {
 		slotMovesUnderLoad(t, 250, shardedlist.WithCapacity(2), shardedlist.WithReplicas(1, time.Millisecond))
 	})
