@@ -7,7 +7,6 @@ import (
 
 	"github.com/shardedlist/shardedlist/internal/hook"
 	"github.com/shardedlist/shardedlist/internal/layout"
-	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/stats"
 )
 
@@ -58,7 +57,7 @@ func NewHook(rdb redis.UniversalClient, match func(key string) bool, opts ...Opt
 	case isFullDuplex(rdb):
 		open = failing(hook.ErrFullDuplex)
 	}
-	h := hook.New(match, open, script.Retries(rdb))
+	h := hook.New(match, open, rdb)
 	addToNodes(rdb, h)
 	return &Hook{h, counters}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/script"
 )
 
 // Info describes how a list is stored.
@@ -25,6 +26,9 @@ type Info struct {
 	Watched   bool  // somebody who watches that key has pushed or popped since the list was empty
 	Restoring bool  // Restore has begun, and has not returned
 	Restored  bool  // Restore has turned the list into the plain list at that key
+
+	// Mode is how the server carries out operations: "functions", or "scripts" and, behind a colon, why.
+	Mode string
 }
 
 // Info describes how the list is stored. It is O(1): one atomic step, and then a pipeline of MEMORY USAGE on at most sixteen
@@ -47,6 +51,7 @@ func (l *ShardedList) Info(ctx context.Context) (Info, error) {
 		Armed:    info.Armed,
 		Unswept:  info.Unswept,
 
+		Mode:      (&script.Runner{Client: l.list.Client()}).Mode().String(),
 		Unsplit:   info.Unsplit,
 		Newcomers: info.Newcomers,
 		Watched:   info.Watched,

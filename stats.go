@@ -114,7 +114,7 @@ func statsOf(c *stats.Counters) Stats {
 // CommandInfo tells a go-redis hook of yours, such as one that traces or logs, what a command that it sees is for: the name of the list,
 // and the operation, such as "push". Either is empty if there is none; both are for a command that is not the library's.
 //
-// What the library sends is EVALSHA, mostly. Its FullName is "shardedlist.push" or the like, by which redisotel and others name spans.
+// What the library sends is FCALL or EVALSHA, mostly. Its FullName is "shardedlist.push" or the like, by which redisotel and others name spans.
 func CommandInfo(cmd redis.Cmder) (list, operation string) {
 	if ours, ok := cmd.(*script.Command); ok {
 		return ours.About()

@@ -250,7 +250,7 @@ func (l *loseReply) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (l *loseReply) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if err == nil && (cmd.Name() == "evalsha" || cmd.Name() == "eval") && l.next.CompareAndSwap(true, false) {
+		if err == nil && redistest.IsCall(cmd.Name()) && l.next.CompareAndSwap(true, false) {
 			cmd.SetErr(context.DeadlineExceeded)
 			return errReplyLost
 		}
@@ -417,7 +417,7 @@ func (l *loseAll) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (l *loseAll) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if told := l.lost.Load(); told != nil && err == nil && (cmd.Name() == "evalsha" || cmd.Name() == "eval") {
+		if told := l.lost.Load(); told != nil && err == nil && redistest.IsCall(cmd.Name()) {
 			cmd.SetErr(errReplyLost)
 			(*told)()
 			return errReplyLost

@@ -37,7 +37,7 @@ func (h *ttlAfterEachScript) ProcessHook(next redis.ProcessHook) redis.ProcessHo
 		err := next(ctx, cmd)
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if name := cmd.Name(); !h.over && (name == "evalsha" || name == "eval") {
+		if name := cmd.Name(); !h.over && redistest.IsCall(name) {
 			checkKeys(h.t, h.rdb, h.name)
 			for _, key := range keysOf(h.t, h.rdb, h.name) {
 				h.seen[uuids.ReplaceAllString(strings.TrimPrefix(key, "{"+h.name+"}:"), "*")] = true

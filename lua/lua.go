@@ -2,7 +2,7 @@
 //
 // Each file of commands/ is one operation. It shares code with others through files of shared/, and may have a fast path in
 // fast/. The line "-- requires:" at the head of a file names the files that go in front of it, in that order; they may require
-// others in turn.
+// others in turn. Servers that have functions load all commands as one library, see Library; others get a script for each.
 package lua
 
 import (
@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-//go:embed beside.lua shared/*.lua fast/*.lua commands/*.lua
+//go:embed shared/*.lua fast/*.lua commands/*.lua
 var files embed.FS
 
 const requires = "-- requires: "
@@ -59,13 +59,7 @@ func withoutComment(line string) string {
 	return line
 }
 
-// Beside returns what stands in front of a command on lists that stand in for plain keys.
-func Beside() string {
-	text, _ := fs.ReadFile(files, "beside.lua")
-	return string(text)
-}
-
-// Around returns what stands in front of a command that runs a source of the user's, see commands/script.lua, and of what Beside returns.
+// Around returns what stands in front of a command that runs a source of the user's, see commands/script.lua.
 // The source comes first, so that the server names its own lines in errors, and so that it does not see what is defined behind it. It has
 // these four names, and not the arguments of the command.
 func Around(source string) string {

@@ -427,7 +427,7 @@ func TestAnIdleConsumerBlocks(t *testing.T) {
 				eventually(t, func() bool { // it is blocked, and has been since the last look
 					stats, err := rdb.Info(ctx, "clients", "commandstats").Result()
 					require.NoError(t, err)
-					scripts := field(t, stats, `cmdstat_evalsha:calls=(\d+)`)
+					scripts := redistest.Calls(stats)
 					same := scripts == before
 					before = scripts
 					return same && field(t, stats, `blocked_clients:(\d+)`) == 1

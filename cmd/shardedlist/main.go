@@ -169,6 +169,7 @@ func (a *app) addGroups(root *cobra.Command) {
 		{"operate", "Look at lists, and manage them:", []*cobra.Command{
 			a.lsCommand(), a.topCommand(),
 			a.infoCommand(), a.checkCommand(), a.adoptCommand(), a.restoreCommand(), a.queueCommand(), a.watchCommand(), a.webCommand(), a.scriptCommand(),
+			a.functionsCommand(),
 		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})

@@ -220,11 +220,12 @@ unsplit:    0
 newcomers:  0
 watched:    true
 form:       sharded
+mode:       scripts: the server has no functions
 $`, got.out)
 
 	got = run(t, server, nil, "info", "--json", "l")
 	assert.Zero(t, got.code)
-	assert.Regexp(t, `^\{"armed":false,"bytes":\d+,"capacity":2,.*"length":3,"name":"l",.*"shards":2,.*\}\n$`, got.out)
+	assert.Regexp(t, `^\{"armed":false,"bytes":\d+,"capacity":2,.*"length":3,"mode":"scripts: the server has no functions","name":"l",.*"shards":2,.*\}\n$`, got.out)
 }
 
 // info and ls call the form of a list the same.
@@ -378,14 +379,15 @@ func TestEveryCommandPrintsJSON(t *testing.T) {
 				break
 			}
 		}
-		assert.True(t, words[0] == "watch" || got.out != "", line)
+		assert.True(t, words[0] == "watch" || words[0] == "functions" || got.out != "", line)
 	}
 	for _, command := range (&app{}).rootCommand().Commands() {
 		assert.True(t, tried[command.Name()] || command.Name() == "help", command.Name())
 	}
 }
 
-const jsonCommands = `rpush l a b c d
+const jsonCommands = `functions
+rpush l a b c d
 lpush l e
 rpushx l f
 lpushx l g

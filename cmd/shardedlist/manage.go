@@ -78,7 +78,8 @@ func (a *app) infoCommand() *cobra.Command {
   unsplit    elements of a plain list that adopt has yet to move to shards
   newcomers  elements at the plain key of that name beside the list
   watched    true if a process that watches that key has pushed or popped
-  form       as in ls: sharded, spread, adopted, restoring, restored or plain`,
+  form       as in ls: sharded, spread, adopted, restoring, restored or plain
+  mode       how the server carries out operations: functions, or scripts, and why`,
 		Example: `  shardedlist info logs
   shardedlist info --json logs | jq .shards`,
 		Args: takes(1, 1),
@@ -122,6 +123,7 @@ func infoFields(info shardedlist.Info) []field {
 		{"newcomers", info.Newcomers},
 		{"watched", info.Watched},
 		{"form", formOf(info)},
+		{"mode", info.Mode},
 	}
 }
 

@@ -73,6 +73,12 @@ func captureScript(ctx context.Context, rdb redis.UniversalClient, words []strin
 	}
 	c := &capture{}
 	rdb.AddHook(c)
+	if cluster, ok := rdb.(*redis.ClusterClient); ok { // some pipelines go to a node past the hooks of the cluster
+		_ = cluster.ForEachShard(ctx, func(_ context.Context, node *redis.Client) error {
+			node.AddHook(c)
+			return nil
+		})
+	}
 	_, err = do(ctx, rdb, words)
 	switch {
 	case c.eval != nil:
@@ -125,6 +131,8 @@ func (c *capture) take(cmd redis.Cmder) error {
 	words := cmd.Args()
 	err := errCaptured
 	switch words[0] {
+	case "fcall":
+		err = "ERR unknown command 'fcall'"
 	case "evalsha":
 		err = "NOSCRIPT No matching script"
 	case "eval":

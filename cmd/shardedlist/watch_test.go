@@ -212,10 +212,7 @@ func TestWatchUntilInterrupted(t *testing.T) {
 	}()
 	admin := server.Client(t)
 	eventually(t, func() bool { // what is pushed during the first look, of three scripts, counts as there before
-		scripts := 0
-		_, calls, _ := strings.Cut(admin.Info(t.Context(), "commandstats").Val(), "cmdstat_evalsha:calls=")
-		_, _ = fmt.Sscan(strings.ReplaceAll(calls, ",", " "), &scripts)
-		return scripts > 10
+		return redistest.Calls(admin.Info(t.Context(), "commandstats").Val()) > 10
 	})
 	_, err = list.RPush(t.Context(), "a", "\xff")
 	require.NoError(t, err)

@@ -24,16 +24,16 @@ var ErrUnsupported = errors.New("not supported on a sharded list")
 type Hook struct {
 	match   func(key string) bool
 	open    func(key string) (layout.List, error)
-	retries bool
+	client  redis.UniversalClient
+	retries bool // the client repeats commands whose connection has failed
 
 	mu           sync.Mutex
 	recent, past map[string]layout.List // by key
 }
 
-// New returns a hook for the keys that match. open returns the list that stands in for such a key. retries tells whether the client repeats
-// commands whose connection has failed.
-func New(match func(key string) bool, open func(key string) (layout.List, error), retries bool) *Hook {
-	return &Hook{match: match, open: open, retries: retries}
+// New returns a hook of the client for the keys that match. open returns the list that stands in for such a key.
+func New(match func(key string) bool, open func(key string) (layout.List, error), client redis.UniversalClient) *Hook {
+	return &Hook{match: match, open: open, client: client, retries: script.Retries(client)}
 }
 
 // maxRecent limits the number of lists that a hook keeps, to twice as many: the number of names may be unlimited.
@@ -65,7 +65,10 @@ func (h *Hook) list(key string) (layout.List, error) {
 
 // DialHook implements redis.Hook.
 func (h *Hook) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		script.Dialed(h.client, addr)
+		return next(ctx, network, addr)
+	}
 }
 
 // ProcessHook implements redis.Hook.

@@ -21,9 +21,9 @@ const maxWords = 7000
 
 // native is a command that reads its own reply from the server.
 type native struct {
-	call  *script.Call // the script that carries it out, if any
-	keyAt int          // where in its own words its first key is
-	place string       // that of the key, see script.Runner.Place
+	call   *script.Call // the script that carries it out, if any
+	keyAt  int          // where in its own words its first key is
+	runner *script.Runner
 }
 
 // nulls are the commands whose reply may have nulls within an array, which Lua cannot tell in RESP3. In RESP2, which has them,
@@ -55,7 +55,7 @@ func translateOther(_ context.Context, c *invocation, lists []layout.List) (*tra
 	if err != nil {
 		return nil, err
 	}
-	return &translation{native: &native{&call, c.at[0], (&script.Runner{Client: lists[0].Client()}).Place(c.text(c.at[0]))}}, nil
+	return &translation{native: &native{&call, c.at[0], &script.Runner{Client: lists[0].Client()}}}, nil
 }
 
 // reads tells whether a search for the list first is as good as one atomic step with the command: it creates nothing, and the moment
@@ -176,13 +176,10 @@ func (t *translation) runNative(ctx context.Context, cmd redis.Cmder, next redis
 	return err
 }
 
-// prepare returns what is sent for the command in a pipeline. known are the scripts that were sent before.
-func (n *native) prepare(cmd redis.Cmder, known map[scriptAt]bool) redis.Cmder {
+// prepare returns what is sent for the command in a pipeline.
+func (n *native) prepare(cmd redis.Cmder, batch *script.Batch) redis.Cmder {
 	if n.call == nil {
 		return cmd
 	}
-	at := scriptAt{n.call.Script, n.place}
-	whole := !known[at]
-	known[at] = true
-	return script.Carry(cmd, *n.call, whole, n.keyAt)
+	return batch.Carry(n.runner, cmd, *n.call, n.keyAt)
 }

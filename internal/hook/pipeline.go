@@ -238,13 +238,16 @@ func (p *part) requests() []*batch.Request {
 
 // exec sends the commands and sets their replies. It returns an error that does not belong to one command.
 func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) error {
-	var wire []redis.Cmder
-	known := make(map[scriptAt]bool)
 	for _, part := range p.parts {
-		if part.translation == nil {
-			part.others = part.cmds
-		} else {
-			wire = part.prepare(ctx, wire, known, p.atomic || len(p.parts) > 1)
+		part.begin(p.atomic || len(p.parts) > 1)
+	}
+	p.prepareServers(ctx)
+	var wire []redis.Cmder
+	var batch script.Batch
+	for _, part := range p.parts {
+		part.prepare(ctx, &batch)
+		for _, cmd := range part.sent {
+			wire = append(wire, cmd)
 		}
 		wire = append(wire, part.others...)
 	}
@@ -260,6 +263,9 @@ func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) err
 	}
 	until := script.Deadline(ctx) // of all commands together
 	err := next(ctx, wire)
+	if p.atomic && p.forgotten() {
+		wire, err = p.again(ctx, next)
+	}
 	p.refused = script.IsTransient(wire[0].Err())
 	for _, part := range p.parts {
 		for _, cmd := range part.sent {
@@ -536,7 +542,7 @@ func wasExecuted(cmds []redis.Cmder, execErr error) bool {
 func (p *pipeline) others() (cmds []redis.Cmder) {
 	for _, part := range p.parts {
 		switch {
-		case part.translation == nil && !slices.Contains([]string{"multi", "exec"}, part.cmds[0].Name()):
+		case part.translation == nil && !isFrame(part.cmds[0]):
 			cmds = append(cmds, part.cmds[0])
 		case part.translation != nil && part.translation.native != nil:
 			cmds = append(cmds, part.cmds[0])
@@ -547,15 +553,49 @@ func (p *pipeline) others() (cmds []redis.Cmder) {
 	return cmds
 }
 
-// scriptAt is a script on a server.
-type scriptAt struct {
-	script *script.Script
-	place  string
+// prepareServers makes sure that the servers know what is called: a transaction is carried out without the calls if they do not, and in a
+// pipeline calls would have to be sent again.
+func (p *pipeline) prepareServers(ctx context.Context) {
+	surely := p.atomic && slices.ContainsFunc(p.parts, func(part *part) bool {
+		t := part.translation
+		return t == nil && !isFrame(part.cmds[0]) || t != nil && (t.native != nil || t.plain != nil)
+	})
+	for _, part := range p.parts {
+		for _, pending := range part.pending {
+			pending.Ready(ctx, surely)
+		}
+	}
 }
 
-// prepare appends the scripts that are sent for the part. A script is sent in full the first time: if the server did not have it, the
-// commands after it would run all the same.
-func (p *part) prepare(ctx context.Context, wire []redis.Cmder, known map[scriptAt]bool, together bool) []redis.Cmder {
+// isFrame tells the commands of a transaction from those around them.
+func isFrame(cmd redis.Cmder) bool { return cmd.Name() == "multi" || cmd.Name() == "exec" }
+
+// forgotten reports whether a transaction was carried out on a server that had forgotten the functions a moment before: the calls were
+// refused, all of them, and only they.
+func (p *pipeline) forgotten() bool {
+	return slices.ContainsFunc(p.parts, func(part *part) bool {
+		return slices.ContainsFunc(part.sent, func(cmd *script.Command) bool { return script.IsUnknown(cmd.Err()) })
+	})
+}
+
+// again sends the calls that were refused so in a transaction of their own, as scripts. It returns what was sent.
+func (p *pipeline) again(ctx context.Context, next redis.ProcessPipelineHook) ([]redis.Cmder, error) {
+	wire := []redis.Cmder{redis.NewStatusCmd(ctx, "multi")}
+	for _, part := range p.parts {
+		for i := range part.sent {
+			part.sent[i] = part.pending[i].Whole(ctx)
+			wire = append(wire, part.sent[i])
+		}
+	}
+	wire = append(wire, redis.NewSliceCmd(ctx, "exec"))
+	return wire, next(ctx, wire)
+}
+
+// begin gives each of the part's operations its number.
+func (p *part) begin(together bool) {
+	if p.translation == nil {
+		return
+	}
 	steps := p.translation.steps
 	if p.joined != nil {
 		steps = []session.Operation{p.joined[0].kind.Join(p.requests())}
@@ -566,22 +606,27 @@ func (p *part) prepare(ctx context.Context, wire []redis.Cmder, known map[script
 		if together {
 			pending.AtOnce()
 		}
-		call := pending.Call()
-		at := scriptAt{call.Script, pending.Place()}
-		cmd := call.Command(ctx, !known[at])
-		known[at] = true
-		p.pending, p.sent = append(p.pending, pending), append(p.sent, cmd)
-		wire = append(wire, cmd)
+		p.pending = append(p.pending, pending)
 	}
+}
+
+// prepare makes the commands that are sent for the part.
+func (p *part) prepare(ctx context.Context, batch *script.Batch) {
 	p.others = nil
+	if p.translation == nil {
+		p.others = p.cmds
+		return
+	}
+	for _, pending := range p.pending {
+		p.sent = append(p.sent, pending.Command(ctx, batch))
+	}
 	if n := p.translation.native; n != nil {
-		p.others = append(p.others, n.prepare(p.cmds[0], known))
+		p.others = append(p.others, n.prepare(p.cmds[0], batch))
 	}
 	if p.translation.plain != nil {
 		p.plain = script.NewCommand(ctx, p.translation.plain...)
 		p.others = append(p.others, p.plain)
 	}
-	return wire
 }
 
 // finishNative corrects the error of a command that has read its own reply.

@@ -138,4 +138,4 @@ func asReplied(err error) error {
 }
 
 // scriptPosition is what a server adds to an error inside a script. Valkey 9 may leave the hash out.
-var scriptPosition = regexp.MustCompile(` script: ([0-9a-f]{40}, )?on @?user_script:`)
+var scriptPosition = regexp.MustCompile(` script: ([0-9a-z_]+, )?on @?user_(script|function):`)

@@ -83,3 +83,17 @@ func (b binary) config() []string {
 	}
 	return config
 }
+
+// noFunctions is the directive of a server that knows no FCALL.
+const noFunctions = `rename-command FCALL ""`
+
+// WithoutFunctions reports whether all servers know no FCALL, as SHARDEDLIST_FUNCTIONS=no says.
+func WithoutFunctions() bool { return os.Getenv("SHARDEDLIST_FUNCTIONS") == "no" }
+
+// NoFunctions returns what makes a server one that knows no FCALL, if it is none anyway.
+func NoFunctions() []string {
+	if WithoutFunctions() {
+		return nil
+	}
+	return []string{noFunctions}
+}

@@ -51,6 +51,9 @@ func (e notInstalledError) Error() string {
 func startProcess(ctx context.Context, placement Placement, program binary, args, config []string) (p *process, err error) {
 	release, err := withPort(func(port int) error {
 		lines := slices.Concat([]string{fmt.Sprint("port ", port)}, placement.config(), program.config(), config)
+		if WithoutFunctions() && !slices.Contains(args, "--sentinel") {
+			lines = append(lines, noFunctions)
+		}
 		argv := slices.Concat(placement.Via, []string{program.path, "redis.conf"}, args)
 		if p, err = newProcess(argv, placement.addr(port), lines); err != nil {
 			return err

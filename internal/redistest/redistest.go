@@ -26,7 +26,8 @@
 // SHARDEDLIST_REDIS_SERVER that of Redis, SHARDEDLIST_VALKEY_SERVER that of
 // Valkey, and SHARDEDLIST_CLUSTER_SERVER that of Cluster, ReplicatedCluster and
 // Sentinel, which otherwise are of the same version as Redis. A cluster and a
-// Sentinel can be of Valkey. SHARDEDLIST_PROTOCOL chooses the protocol of the
+// Sentinel can be of Valkey. With SHARDEDLIST_FUNCTIONS=no the servers know no
+// functions, and the library sends scripts. SHARDEDLIST_PROTOCOL chooses the protocol of the
 // clients, 2 or 3. Each test logs what it runs on. SHARDEDLIST_FAULTS makes the
 // tests that use a [Proxy] fail, to show that they can.
 package redistest

@@ -15,17 +15,13 @@ type Carried struct {
 	script *Script
 }
 
-// Carry returns the command as a call of a script, or with the script itself if whole is set. keyAt is where in the command's own words its first key
-// is, by which go-redis chooses the node.
-func Carry(cmd redis.Cmder, call Call, whole bool, keyAt int) Carried {
+// carry returns the command as a call, for which the words are sent. keyAt is where in the command's own words its first key is, by which
+// go-redis chooses the node.
+func carry(cmd redis.Cmder, call Call, words []any, keyAt int) Carried {
 	if keyAt <= math.MaxInt8 {
 		cmd.SetFirstKeyPos(int8(keyAt))
 	}
-	args := call.Args
-	if whole {
-		args = call.Eval()
-	}
-	return Carried{cmd, args, call.Script}
+	return Carried{cmd, words, call.Script}
 }
 
 // Name is that of what is sent: go-redis must not treat it as the command.
@@ -40,13 +36,13 @@ func (c Carried) Args() []any { return c.args }
 // Clone returns a copy.
 func (c Carried) Clone() redis.Cmder { return Carried{c.Cmder.Clone(), c.args, c.script} }
 
-// RunCarried has a script carry out a command, for as long as the server cannot serve it for the moment, as Runner.Run does.
+// RunCarried has a script, which is no function, carry out a command, for as long as the server cannot serve it for the moment, as Runner.Run does.
 func RunCarried(ctx context.Context, process redis.ProcessHook, cmd redis.Cmder, call Call, keyAt int) error {
 	until := Deadline(ctx)
 	for attempt := 0; ; attempt++ {
-		err := process(ctx, Carry(cmd, call, false, keyAt))
+		err := process(ctx, carry(cmd, call, call.Args, keyAt))
 		if isNoScript(err) {
-			err = process(ctx, Carry(cmd, call, true, keyAt))
+			err = process(ctx, carry(cmd, call, call.Eval(), keyAt))
 		}
 		if !IsTransient(err) || time.Until(until) < Backoff(attempt) || Sleep(ctx, Backoff(attempt)) != nil {
 			return err

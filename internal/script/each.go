@@ -26,7 +26,7 @@ func (r *Runner) Each(ctx context.Context, calls []Call) []Reply {
 	}
 	for len(pending) > 0 {
 		if pending = r.pipeline(ctx, calls, pending, replies); len(pending) > 0 {
-			i := pending[0] // once it has been sent with its script, the server has that for the others
+			i := pending[0] // once it has been sent alone, the server knows the others
 			replies[i].Value, replies[i].Err = r.once(ctx, calls[i], false)
 			pending = pending[1:]
 		}
@@ -42,19 +42,19 @@ func (r *Runner) Each(ctx context.Context, calls []Call) []Reply {
 	return replies
 }
 
-// pipeline sends some of the calls, and returns those whose script the server does not have.
+// pipeline sends some of the calls, and returns those that the server does not know.
 func (r *Runner) pipeline(ctx context.Context, calls []Call, some []int, replies []Reply) (unknown []int) {
 	pipe := r.Client.Pipeline()
 	cmds := make([]*Command, len(some))
 	for n, i := range some {
-		cmds[n] = newCommand(ctx, false, calls[i].Args)
+		cmds[n] = newCommand(ctx, false, r.words(calls[i]))
 		_ = pipe.Process(ctx, cmds[n])
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	for n, i := range some {
 		value, err := cmds[n].Result()
 		switch {
-		case isNoScript(err):
+		case IsMissing(err):
 			unknown = append(unknown, i)
 		case err == redis.Nil:
 			replies[i] = Reply{}

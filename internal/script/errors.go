@@ -75,6 +75,7 @@ func IsForbidden(err error) bool {
 var (
 	unknownCommand = regexp.MustCompile(`(?i)\bun(known|supported) command\b`)
 	eval           = regexp.MustCompile(`(?i)(\bun(known|supported) command\W+|^NOPERM .* run the \W)eval(sha)?\b`)
+	fcall          = regexp.MustCompile(`(?i)(\bun(known|supported) command\W+|^NOPERM .* run the \W)fcall\b`)
 	slotMoves      = regexp.MustCompile(`^TRYAGAIN |ttempted to access a non local key|during rehashing of the slot`)
 	fromScript     = regexp.MustCompile(`^TRYAGAIN .* moving to another node|ttempted to access a non local key|during rehashing of the slot`)
 	inScript       = regexp.MustCompile(`\bUnknown (Redis )?command called from |\bWrong number of args calling `)
@@ -123,7 +124,7 @@ func IsLost(err error) bool {
 
 // MayHaveActed reports whether the server may have applied an operation that failed with err.
 func MayHaveActed(err error) bool {
-	if IsReply(err) || errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
+	if IsReply(err) || errors.Is(err, ErrNotRun) || errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
 		return false
 	}
 	var connection *net.OpError

@@ -18,12 +18,14 @@ import (
 	"github.com/shardedlist/shardedlist/lua"
 )
 
-// Script is a Lua script with all that it requires.
+// Script is one of the library's Lua scripts, with all that it requires.
 type Script struct {
-	name   string
-	source string  // as it is sent, see lua.Compact
-	hash   any     // a string; in an interface already, since each call needs it so
-	beside *Script // with beside.lua in front
+	name     string
+	function bool   // whether it is one
+	called   any    // the name of that function, a string; in an interface already, as each call needs it
+	source   string // as it is sent, see lua.Compact
+	hash     any    // a string
+	words    bool   // it takes a word for each key, see lua/shared/keys.lua
 
 	readable func() string // the source with its comments
 	kind     stats.Kind
@@ -37,23 +39,19 @@ func Load(name string) *Script { return load(name, "") }
 func LoadAround(name, source string) *Script { return load(name, lua.Around(source)) }
 
 func load(name, front string) *Script {
-	s := newScript(name, front, "")
-	s.beside = newScript(name, front, lua.Beside())
-	return s
-}
-
-func newScript(name, front, beside string) *Script {
-	readable := func() string { return front + beside + lua.Source(name) }
-	source := front + lua.Compact(beside+lua.Source(name))
-	return &Script{name: name, source: source, readable: readable, hash: redis.NewScript(source).Hash(), kind: stats.KindOf(name), fullName: fullName(name)}
+	readable := func() string { return front + lua.Source(name) }
+	source := front + lua.Compact(lua.Source(name))
+	return &Script{
+		name: name, function: lua.IsFunction(name), called: lua.Functions().Function(name), source: source,
+		hash: redis.NewScript(source).Hash(), words: lua.Requires(name, "shared/keys"), readable: readable,
+		kind: stats.KindOf(name), fullName: fullName(name),
+	}
 }
 
 // LoadStep is Load for a script that is one step of an operation. Those who trace commands see the operation.
 func LoadStep(name, operation string) *Script {
 	s := Load(name)
-	for _, form := range []*Script{s, s.beside} {
-		form.name, form.fullName = operation, fullName(operation)
-	}
+	s.name, s.fullName = operation, fullName(operation)
 	return s
 }
 
@@ -73,21 +71,26 @@ type Call struct {
 // keysAt is the position of the first key in the words of EVALSHA.
 const keysAt = 3
 
-// NewCall returns a call of the script on the keys, which are strings. The caller appends up to room arguments to Args. If there is a
-// plain key for each of the keys, the script is told these, see lua/beside.lua, and does not declare them.
+// NewCall returns a call of the script on the keys, which are strings. The caller appends up to room arguments to Args. plain is what
+// the script is told of the plain key of each, see lua/shared/keys.lua.
 func NewCall(s *Script, keys []any, room int, plain ...any) Call {
-	if len(plain) > 0 {
-		s = s.beside
-	}
-	args := make([]any, keysAt, keysAt+len(keys)+len(plain)+room)
+	args := make([]any, keysAt, keysAt+2*len(keys)+room)
 	args[0], args[1], args[2] = "evalsha", s.hash, len(keys)
-	return Call{Script: s, Args: append(append(args, keys...), plain...)}
+	args = append(args, keys...)
+	for i := 0; s.words && i < len(keys); i++ {
+		if i < len(plain) {
+			args = append(args, plain[i])
+		} else {
+			args = append(args, "")
+		}
+	}
+	return Call{Script: s, Args: args}
 }
 
-// AtOnce tells the script to do all of its work, see '*' and '_' in lua/beside.lua.
+// AtOnce tells the script to do all of its work, see '*' and '_' in lua/shared/keys.lua.
 func (c Call) AtOnce() {
-	if c.Script.beside != nil {
-		return // nothing is told of plain keys
+	if !c.Script.words {
+		return
 	}
 	keys := len(c.Keys())
 	for i, word := range c.Args[keysAt+keys : keysAt+2*keys] {
@@ -105,6 +108,13 @@ func (c Call) Key() string { return c.Args[keysAt].(string) }
 
 // Keys returns the keys.
 func (c Call) Keys() []any { return c.Args[keysAt : keysAt+c.Args[keysAt-1].(int)] }
+
+// function returns the words of FCALL.
+func (c Call) function() []any {
+	args := slices.Clone(c.Args)
+	args[0], args[1] = "fcall", c.Script.called
+	return args
+}
 
 // Eval returns the words of EVAL, for a server that does not have the script.
 func (c Call) Eval() []any {
@@ -144,16 +154,10 @@ func (r *Runner) Once(ctx context.Context, call Call) (any, error) {
 	return r.once(ctx, call, true)
 }
 
-// once sends a call, as EVAL if the server does not have the script. A script's nil is a nil reply, not an error. With
-// ErrNotReplicated there is a reply too.
+// once sends a call. A script's nil is a nil reply, not an error. With ErrNotReplicated there is a reply too.
 func (r *Runner) once(ctx context.Context, call Call, noRetry bool) (any, error) {
 	start := time.Now()
-	cmd := call.command(ctx, noRetry, call.Args)
-	err := r.process(ctx, call, cmd)
-	if isNoScript(err) {
-		cmd = call.command(ctx, noRetry, call.Eval())
-		err = r.process(ctx, call, cmd)
-	}
+	cmd, err := r.process(ctx, call, noRetry)
 	call.List.Replied(time.Since(start))
 	switch {
 	case err == redis.Nil:
@@ -164,17 +168,25 @@ func (r *Runner) once(ctx context.Context, call Call, noRetry bool) (any, error)
 	return cmd.Val(), err
 }
 
-func (r *Runner) process(ctx context.Context, call Call, cmd *Command) error {
+func (r *Runner) deliver(ctx context.Context, call Call, cmd *Command) error {
 	if call.Waits && r.Replicas > 0 {
 		return r.replicate(ctx, call.Key(), cmd)
 	}
 	return r.Client.Process(ctx, cmd)
 }
 
+// words returns what is sent for a call if its script need not be sent in full.
+func (r *Runner) words(call Call) []any {
+	if r.asFunction(call) {
+		return call.function()
+	}
+	return call.Args
+}
+
 // Behind sends a call after another command, in one pipeline that go-redis does not retry: it would retry the whole pipeline if
 // the first command failed, although the call may have been applied. It returns the call's reply and error, and that command.
 func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply any, before *Command, err error) {
-	before, cmd := newCommand(ctx, true, command), call.command(ctx, true, call.Args)
+	before, cmd := newCommand(ctx, true, command), call.command(ctx, true, r.words(call))
 	before.list = call.List
 	if call.Waits && r.Replicas > 0 {
 		err = r.replicate(ctx, call.Key(), cmd, before)
@@ -183,7 +195,7 @@ func (r *Runner) Behind(ctx context.Context, command []any, call Call) (reply an
 		err = lastError(r.Client, errs[0], errs[1])
 	}
 	reply = cmd.Val()
-	if isNoScript(err) {
+	if IsMissing(err) || isFull(err) {
 		reply, err = r.Once(ctx, call)
 	}
 	if !IsDone(err) {
@@ -214,7 +226,7 @@ func (r *Runner) Before(ctx context.Context, before []any, call Call, command []
 		return nil, nil, nil, fmt.Errorf("%w: %w", ErrNotRun, err)
 	}
 	start := time.Now()
-	cmd, last := call.command(ctx, true, call.Args), newCommand(ctx, true, command)
+	cmd, last := call.command(ctx, true, r.words(call)), newCommand(ctx, true, command)
 	last.list = call.List
 	cmds := []redis.Cmder{cmd, last}
 	if before != nil {
@@ -227,7 +239,7 @@ func (r *Runner) Before(ctx context.Context, before []any, call Call, command []
 		call.List.Replied(time.Since(start))
 	}
 	switch err := cmd.Err(); {
-	case isNoScript(err), redis.HasErrorPrefix(err, "MOVED "), redis.HasErrorPrefix(err, "ASK "):
+	case IsMissing(err), isFull(err), redis.HasErrorPrefix(err, "MOVED "), redis.HasErrorPrefix(err, "ASK "):
 		return nil, first, last, fmt.Errorf("%w: %w", ErrNotRun, err)
 	case !IsDone(err):
 		return nil, first, last, Explain(err)
@@ -244,6 +256,7 @@ func (r *Runner) Between(ctx context.Context, first Call, command []any, second 
 		return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
 	}
 	start := time.Now()
+	first.Args, second.Args = r.words(first), r.words(second)
 	reply, err := between(ctx, server, first, command, second)
 	if isNoScript(err) {
 		first.Args, second.Args = first.Eval(), second.Eval()
@@ -304,10 +317,18 @@ func execute(ctx context.Context, rdb redis.Cmdable, cmds ...redis.Cmder) []erro
 
 // Atomic sends calls in one transaction, which go-redis does not retry, and returns their replies.
 func (r *Runner) Atomic(ctx context.Context, calls []Call) ([]any, error) {
+	replies, err := r.transaction(ctx, calls, r.words)
+	if IsMissing(err) || isFull(err) {
+		replies, err = r.transaction(ctx, calls, Call.Eval)
+	}
+	return replies, err
+}
+
+func (r *Runner) transaction(ctx context.Context, calls []Call, words func(Call) []any) ([]any, error) {
 	pipe := r.Client.TxPipeline()
 	cmds := make([]*Command, len(calls))
 	for i, call := range calls {
-		cmds[i] = call.command(ctx, true, call.Eval())
+		cmds[i] = call.command(ctx, true, words(call))
 		_ = pipe.Process(ctx, cmds[i])
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
@@ -319,15 +340,6 @@ func (r *Runner) Atomic(ctx context.Context, calls []Call) ([]any, error) {
 		replies[i] = cmd.Val()
 	}
 	return replies, nil
-}
-
-// Place names the server that a call on the key goes to, as far as the client can tell. Calls with one place share a script
-// cache.
-func (r *Runner) Place(key string) string {
-	if _, single := r.Client.(*redis.Client); single {
-		return ""
-	}
-	return HashTag(key)
 }
 
 // Command is a command of this library, which its hook passes through.
@@ -349,13 +361,8 @@ func newCommand(ctx context.Context, noRetry bool, args []any) *Command {
 	return &Command{Cmd: *redis.NewCmd(ctx, args...), noRetry: noRetry}
 }
 
-// Command returns the call as a command that go-redis may retry, with the script itself if whole is set.
-func (c Call) Command(ctx context.Context, whole bool) *Command {
-	if whole {
-		return c.command(ctx, false, c.Eval())
-	}
-	return c.command(ctx, false, c.Args)
-}
+// Whole returns the call as a command that go-redis does not repeat, with the script itself.
+func (c Call) Whole(ctx context.Context) *Command { return c.command(ctx, true, c.Eval()) }
 
 func (c Call) command(ctx context.Context, noRetry bool, args []any) *Command {
 	cmd := newCommand(ctx, noRetry, args)

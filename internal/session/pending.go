@@ -43,11 +43,18 @@ func (o Operation) Prepare() Pending {
 // either all or nothing is carried out, or in a pipeline, in which later operations must not overtake it.
 func (p Pending) AtOnce() { p.op.call.AtOnce() }
 
-// Call returns the call to send.
-func (p Pending) Call() script.Call { return p.op.call }
+// Command returns what is sent together with the rest of a batch.
+func (p Pending) Command(ctx context.Context, batch *script.Batch) *script.Command {
+	return batch.Command(ctx, p.op.pool.Runner, p.op.call)
+}
 
-// Place names the server that the call goes to, see script.Runner.Place.
-func (p Pending) Place() string { return p.op.pool.Runner.Place(p.op.call.Key()) }
+// Whole returns what is sent where the server has forgotten the functions.
+func (p Pending) Whole(ctx context.Context) *script.Command { return p.op.call.Whole(ctx) }
+
+// Ready makes sure that the server knows the operation, see script.Runner.Prepare.
+func (p Pending) Ready(ctx context.Context, surely bool) {
+	p.op.pool.Runner.Prepare(ctx, p.op.call.Key(), surely)
+}
 
 // OnCluster reports whether the call goes to a cluster, whose slots may move.
 func (p Pending) OnCluster() bool {
@@ -69,7 +76,7 @@ func (p Pending) Failed(err error) bool {
 	return err != nil && err != redis.Nil && (!script.IsReply(err) || passes(err))
 }
 
-func passes(err error) bool { return script.IsTransient(err) || redis.HasErrorPrefix(err, "NOSCRIPT") }
+func passes(err error) bool { return script.IsTransient(err) || script.IsMissing(err) }
 
 // Settle finds out what became of an operation that has failed, and makes sure that copies of it have no effect from then on. It reports
 // whether the operation was applied, or may have been.
@@ -112,7 +119,7 @@ func (p Pending) End(ctx context.Context, until time.Time, reply any, err error,
 	case again:
 		s.unknown = s.id != ""
 		outcome = s.Do(ctx, until, p.op)
-		if redis.HasErrorPrefix(err, "NOSCRIPT") && script.RefusesScripts(outcome.Err) { // it never knew the script
+		if script.IsMissing(err) && script.RefusesScripts(outcome.Err) { // it never knew it
 			s.unknown, outcome.Status = false, Refused
 		}
 	case s.id != "":

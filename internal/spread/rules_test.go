@@ -35,6 +35,9 @@ func (s *stage) run(command string, args ...any) any {
 		s.changed = s.changed || broken != text
 		text = broken
 	}
+	if lua.Requires(command, "shared/keys") {
+		args = append([]any{""}, args...)
+	}
 	reply, err := s.rdb.Eval(s.t.Context(), text, []string{s.key}, args...).Result()
 	if err != redis.Nil {
 		require.NoError(s.t, err, command)
@@ -240,7 +243,7 @@ var rules = []struct {
 		s.run("spread_delete", "begin", 6)
 		return s.layout(flagsWord)[0] == "2"
 	}},
-	{"expiry_words", "EXPIRES, STAMP = tonumber(expires or 0), tonumber(stamp or 0)", "", func(s *stage) bool {
+	{"expiry_words", "EXPIRES, STAMP = tonumber(expires or 0), tonumber(stamp or 0)", "EXPIRES, STAMP = 0, 0", func(s *stage) bool {
 		s.push("L", at(0, 0, 10, 10), "x")
 		return strings.HasPrefix(s.push("L", at(0, 0, 10, 10)+passed, "x"), "EXPIRED 10 10 5")
 	}},

@@ -2,12 +2,13 @@
 --
 -- requires: shared/session shared/length shared/sweep shared/take_in shared/identity
 --
--- KEYS  1 meta; there is a plain key, see beside.lua
+-- KEYS  1 meta; there is a plain key, see shared/keys.lua
 -- ARGV  1 to 3 see shared/operation.lua, 4 the capacity if this creates the list, 5 the end that newcomers join, as in
 --       shared/pointers.lua, or '' if the caller does not know it, or 'none' to leave the plain key alone, 6 'begin' in the
 --       first step
 -- Reply how many elements it has moved, and how many are left to move, as words: of the plain list, and of long shards beyond
 --       their capacity. It is done once nothing is left. An error changes nothing
+-- Flags allow-oom
 -- Cost  O(1): MOVE_STEP elements or MOVE_BYTES.
 --
 -- Nothing else changes: at every moment the list is what it was, with the elements of the plain list at their end. A first step

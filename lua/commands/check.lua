@@ -6,6 +6,7 @@
 -- ARGV  1 the id of the shard to start at, '' in the first call
 -- Reply the id to continue at ('' at the end), then the breaches in words. If a shard may be on another node, the reply is an
 --       error that the caller retries
+-- Flags allow-oom
 -- Cost  O(1): at most STEP shards.
 
 local STEP = 250

@@ -5,6 +5,7 @@
 -- KEYS  1 meta
 -- ARGV  none
 -- Reply 1 if the list had elements, else 0; then 1 if shards are still to be swept, else 0
+-- Flags allow-oom
 -- Cost  O(1): the pointers leave all shards at once, and the sweep that unlinks them is bounded.
 --
 -- Safe because it reads the end shards before the first write, HDEL, which OOM allows. Meta keeps the range of ids that are

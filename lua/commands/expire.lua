@@ -8,6 +8,7 @@
 --       7 the grace in milliseconds
 -- Reply 0 if the condition is not met or there is no list; 1 if all is done; 2 if the time is set and 'continue' must follow
 --       until all is done; -1 if nothing is set yet and the caller must repeat the operation
+-- Flags allow-oom
 -- Cost  O(1): two calls a shard, for STEP shards at most, and a sweep.
 --
 -- The field expires in meta decides, and changes for all clients at once. The shards' TTLs must end later, by the grace at

@@ -5,6 +5,7 @@
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua
 -- Reply 1 if the result was dropped, 0 if the session has gone on
+-- Flags allow-oom
 -- Cost  O(1).
 --
 -- Safe because the sequence number stays: late copies of the operation still do nothing. They find an empty result, which

@@ -5,6 +5,7 @@
 -- KEYS  1 the state, see commands/limit_bucket.lua
 -- ARGV  1 to 3 see shared/operation.lua, 4 how many, 5 to 7 what the take returned: the tat before, the tat after, and the time
 -- Reply 1 if they were given back, 0 if the bucket is full again
+-- Flags allow-oom
 -- Cost  O(1), and the length of holes, which is bounded.
 --
 -- If nobody has taken any after them, the tat goes back to what it was, as if they had not been taken, and so on for the holes

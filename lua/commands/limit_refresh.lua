@@ -5,6 +5,7 @@
 -- KEYS  1 the holders, see shared/holders.lua
 -- ARGV  1 the id of the holder, 2 the lease in microseconds, 3 how long the key stays after the lease, in milliseconds
 -- Reply 1 if the lease is renewed, 0 if it had ended
+-- Flags allow-oom
 -- Cost  O(log shares).
 --
 -- Safe because the first write is PEXPIRE, which OOM allows. It may run twice.

@@ -5,6 +5,7 @@
 -- KEYS  1 the holders, see shared/holders.lua
 -- ARGV  1 for how many milliseconds the ids can be given no share again, or 0; then the ids of up to 100 holders
 -- Reply how many of them held a share
+-- Flags allow-oom
 -- Cost  O(ids × log shares).
 --
 -- Safe because it reads all it needs before the first write, PEXPIRE or ZREM, which OOM allows. It may run twice.

@@ -5,6 +5,7 @@
 -- KEYS  1 the log, see shared/log.lua
 -- ARGV  1 to 3 see shared/operation.lua, 4 how many, 5 and 6 the number and the time of the entry
 -- Reply 1 if it was given back, 0 if it is not in the log any more
+-- Flags allow-oom
 -- Cost  O(1), and up to 1,000 entries at the end of the log that were given back before.
 --
 -- It leaves the log once nothing is behind it. Until then it is marked, counts, and is a hole, see shared/holes.lua.

@@ -5,6 +5,7 @@
 -- KEYS  1 meta
 -- ARGV  1 the index
 -- Reply the element, or nil if the index is out of range
+-- Flags allow-oom
 -- Cost  O(1) in the number of shards, O(capacity) within one.
 
 local list, problem = open('reading')

@@ -5,6 +5,7 @@
 -- KEYS  1 meta
 -- ARGV  1 'any' for EXISTS and TYPE, of which the caller serves plain keys; else none
 -- Reply the length
+-- Flags allow-oom
 -- Cost  O(1): all shards between the ends are full.
 
 local list, problem = open('reading', ARGV[1] == 'any')

@@ -7,6 +7,7 @@
 --       effect any more; 7 how the caller waits, and 8 its release key, as in pop.lua
 -- Reply 0, or 1 if the pop had been done before; if there are elements, an array of the number of their list, and arrays of
 --       them, one for each shard, in the order popped
+-- Flags allow-oom
 -- Cost  O(lists + elements popped).
 --
 -- Safe because it reads every key before the first write, and because that write cannot grow the data set: OOM allows it.

@@ -5,6 +5,7 @@
 -- KEYS  1 meta
 -- ARGV  1 the value, 2… the options, as LPOS takes them
 -- Reply the index, or nil if there is none; with COUNT, an array of indices
+-- Flags allow-oom
 -- Cost  O(elements searched), one call a shard, or two if no element of the shard equals the value.
 
 -- The server checks the options, and does so before it finds that meta is no list.

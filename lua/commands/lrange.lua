@@ -5,6 +5,7 @@
 -- KEYS  1 meta
 -- ARGV  1 start, 2 stop
 -- Reply arrays of elements, one for each shard
+-- Flags allow-oom
 -- Cost  O(elements returned + capacity), wherever in the list they are.
 
 local list, problem = open('reading')

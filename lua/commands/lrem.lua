@@ -6,6 +6,7 @@
 -- ARGV  1 to 3 see shared/operation.lua, 4 how many: from the left end if positive, from the right end if negative, all if 0,
 --       5 the value
 -- Reply how many elements were removed
+-- Flags allow-oom
 -- Cost  O(elements searched), two calls a shard. Then the gaps are closed from the nearer end of the list: O(elements that
 --       move), each of them once, and about four calls for each shard from there to the farthest gap.
 --

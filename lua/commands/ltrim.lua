@@ -5,6 +5,7 @@
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 start, 5 stop
 -- Reply 1 if shards may still be to be swept, else 0
+-- Flags allow-oom
 -- Cost  O(1) in the number of shards, O(capacity) within two: the pointers leave the other shards at once, and the sweep that
 --       unlinks them is bounded.
 --

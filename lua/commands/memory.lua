@@ -5,6 +5,7 @@
 -- KEYS  1 meta
 -- ARGV  1 how many shards to look at
 -- Reply the bytes: those of the end shards, and for each shard between the mean of some, evenly spread; nil if there is no list
+-- Flags allow-oom
 -- Cost  O(1): one MEMORY USAGE for each of these shards.
 
 local list, problem = open('reading', true)

@@ -5,6 +5,7 @@
 -- KEYS  1 meta
 -- ARGV  1 the subcommand
 -- Reply that of OBJECT, or nil if the list is empty
+-- Flags allow-oom
 -- Cost  O(1).
 
 local list, problem = open('reading', true)

@@ -16,6 +16,7 @@
 --       elements at the plain key, 4 if it would have left the elements in POPPED, but SORT is refused, else 0; then arrays of
 --       elements, one for each shard, in the order popped. Or 3, or 5, and how many elements it has left in POPPED. Or only one
 --       element, popped now
+-- Flags allow-oom
 -- Cost  O(elements popped).
 --
 -- Safe because it reads every key before the first write, and because that write (LPOP, DEL or UNLINK, or PEXPIRE if it takes

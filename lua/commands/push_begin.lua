@@ -5,6 +5,7 @@
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 'L' or 'R', 5 the number of values
 -- Reply 1; or 0 if the push is none of the common cases, or has been done; or the error of RENAME
+-- Flags allow-oom
 -- Cost  O(1).
 --
 -- Safe because the first write is RENAME, which OOM allows, and which is refused while the slot moves.

@@ -6,6 +6,7 @@
 -- ARGV  1 to 5 those of push_begin.lua
 -- Reply the length of the list; or nil if nothing has been pushed: nothing was aside, or not all values have come, or the
 --       operation has been done or fenced meanwhile; or the error of SORT
+-- Flags allow-oom
 -- Cost  O(1), or O(values) if they do not fit into the shard.
 --
 -- Safe because only this operation changes what is aside: whoever else opens the list puts it back. If SORT is refused, the

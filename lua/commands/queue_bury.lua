@@ -6,6 +6,7 @@
 -- ARGV  1 to 4 see shared/lists.lua, 5 the capacity if this creates the list of the dead, 6 the member of the job, see
 --       shared/jobs.lua, 7 why it failed
 -- Reply 1, or 0 if the job was not leased under that member any more
+-- Flags allow-oom
 -- Cost  O(log(jobs leased and delayed)).
 --
 -- Safe because it reads every key before the first write, and OOM allows that one: the job takes no more memory than before. It

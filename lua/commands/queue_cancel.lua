@@ -5,6 +5,7 @@
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 the id of the job
 -- Reply 1, 0 if there is no such job, or -1 if it is leased
+-- Flags allow-oom
 -- Cost  O(log(jobs leased and delayed)).
 --
 -- Safe because it reads every key before the first write, and because that write cannot grow the data set: OOM allows it.

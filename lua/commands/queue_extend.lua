@@ -3,6 +3,7 @@
 -- KEYS  1 the sorted set of times, see shared/jobs.lua
 -- ARGV  1 the lease in milliseconds, 2… the members of the jobs
 -- Reply for each job '1', or '0' if it is not leased under that member any more, as one string
+-- Flags allow-oom
 -- Cost  O(jobs * log(jobs leased and delayed)).
 --
 -- Safe because it has one key, its first write changes nothing, so OOM allows it, and extending a lease twice is no harm.

@@ -5,6 +5,7 @@
 -- KEYS  1 meta
 -- ARGV  none
 -- Reply OK
+-- Flags allow-oom
 -- Cost  O(1).
 --
 -- Safe because it may run twice, and because its first write changes nothing, so OOM allows it.

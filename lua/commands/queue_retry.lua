@@ -5,6 +5,7 @@
 -- KEYS  1 meta of the queue, 2 meta of the dead
 -- ARGV  1 to 4 see shared/lists.lua, 5 the element of the list of the dead, 6 the envelope of the job
 -- Reply 1, or 0 if the list has no such element
+-- Flags allow-oom
 -- Cost  that of commands/lrem.lua.
 --
 -- Safe because it reads every key before the first write, and because that write cannot grow the data set: OOM allows it.

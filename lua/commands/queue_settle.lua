@@ -7,6 +7,7 @@
 --       each other job: its member; '' if it is done, or by how many milliseconds it is delayed; its unique key if it is done,
 --       or why it failed; '1' if the attempt counts
 -- Reply for each job '1', or '0' if it was not leased under that member any more, as one string
+-- Flags allow-oom
 -- Cost  O(jobs * log(jobs leased and delayed)).
 --
 -- Safe because it may run twice: no other lease has a member that is removed. It reads every key before the first write, and

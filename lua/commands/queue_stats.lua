@@ -6,6 +6,7 @@
 -- ARGV  1 to 3 see shared/operation.lua; 4 the number of lists, 5 'L' or 'R': where jobs are taken
 -- Reply the numbers of jobs that wait, are delayed, are leased, and are dead; the fields done, failed, dead and paused of the
 --       queue; and the first 21 bytes of the next job of the list, or ''
+-- Flags allow-oom
 -- Cost  O(log(jobs leased and delayed)).
 --
 -- Safe because it changes nothing but newcomers, which it takes in.

@@ -9,6 +9,7 @@
 --       none, and the first six are behind the ids of the members, see shared/jobs.lua
 -- Reply when to look again, in milliseconds from now, or -1 if not before the bell; 2 if the jobs had been taken before, 1 if
 --       there were newcomers, or else 0; what is behind the ids of the members; then the envelopes of the jobs
+-- Flags allow-oom
 -- Cost  O(jobs taken * log(jobs leased and delayed)). It stops at jobs of four megabytes together, those of the list by the
 --       sizes of some.
 --

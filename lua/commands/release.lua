@@ -3,6 +3,7 @@
 -- KEYS  1 the release key
 -- ARGV  1 its TTL in milliseconds
 -- Reply 1
+-- Flags allow-oom
 -- Cost  O(1).
 --
 -- It pushes two dummies: BLPOP takes one, and the pop behind it sees the other and takes nothing. DEL comes first because OOM

@@ -5,6 +5,7 @@
 -- KEYS  1 meta, or the dedup record itself
 -- ARGV  1 to 3 see shared/operation.lua; 4 if the operation is only asked after: copies of it may have effect
 -- Reply the result if the operation has been done, or ! for an error; else nil
+-- Flags allow-oom
 -- Cost  O(1).
 --
 -- Safe because it writes the dedup record only, and OOM allows its first write. While the slot moves, a record that is declared

@@ -2,11 +2,12 @@
 --
 -- requires: shared/session shared/sweep shared/take_in shared/gather shared/length
 --
--- KEYS  1 meta; there is a plain key, see beside.lua
+-- KEYS  1 meta; there is a plain key, see shared/keys.lua
 -- ARGV  1 to 3 see shared/operation.lua, 4 the end that newcomers join, as in shared/pointers.lua, or '' if the caller does not
 --       know it, 5 'begin' in the first step
 -- Reply how many elements it has moved, and how many are left to move, as words. It is done once nothing is left. An error
 --       changes nothing
+-- Flags allow-oom
 -- Cost  O(1): MOVE_STEP elements or MOVE_BYTES.
 --
 -- The shards are merged until there is one. That becomes the plain key, by one RENAME. From then on the pointers say that the

@@ -8,6 +8,7 @@
 --       that it had, in place of ids
 -- Reply the id to continue at ('' at the end), the id of the last shard to read, and arrays of elements, one for each shard;
 --       or nil if a long shard must be split first, or the part filled: its elements change their places when it gets shorter
+-- Flags allow-oom
 -- Cost  O(elements returned), and at least one shard.
 --
 -- Elements stay in their shard, unless LINSERT or LREM moves them. So an element that is in the list from the first call to the

@@ -7,6 +7,7 @@
 --       expiry for which the list is deleted, or ''
 -- Reply the number of elements in the shard; or, as words, the time and the stamp of another expiry that counts: nothing is
 --       changed
+-- Flags allow-oom
 -- Cost  O(1).
 --
 -- Safe because it may run twice: a late copy finds the epoch of a list that was deleted. If there is no shard, it makes one,

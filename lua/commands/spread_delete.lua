@@ -8,6 +8,7 @@
 --       not count, 3 and 4 the stamp and the time of the one that does; with 'end', 3 'expired' if the ends were closed for
 --       that; with 'swept', 3 the id up to which its shards are swept
 -- Reply as that of commands/spread_pointers.lua
+-- Flags allow-oom
 -- Cost  O(1).
 --
 -- Safe because it may run twice: the generation is another one then. OOM allows its first write.

@@ -9,6 +9,7 @@
 -- Reply as that of commands/spread_pointers.lua, and a word: 'set'; 'no' if the condition is not met; 'past' if the time has
 --       come, and the caller is to delete the list; 'changed' if generation and stamp are others by now, or a delete is under
 --       way
+-- Flags allow-oom
 -- Cost  O(1).
 --
 -- The caller tells the shards at the ends. Safe because it may run twice: a late copy finds its name, or another stamp. OOM

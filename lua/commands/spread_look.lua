@@ -9,6 +9,7 @@
 -- Reply nil if there is no such shard, or it is an end of a list that has expired; else the left and the right border, 1 or 0
 --       for an open side and a closed one, the elements, and what is known of the expiry: '' or its time, its stamp, and the
 --       time now
+-- Flags allow-oom
 -- Cost  O(elements of the shard).
 --
 -- Safe because it changes nothing.

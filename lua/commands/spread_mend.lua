@@ -5,6 +5,7 @@
 -- KEYS  1 the part of the shard
 -- ARGV  1 to 5 as for commands/spread_close.lua; 6 the id of the shard; 7 the position at which it begins, or '' if unknown
 -- Reply the positions at which the shard begins and ends; or nil if there is none
+-- Flags allow-oom
 -- Cost  O(1).
 --
 -- A side at which no pointer stands is closed. A shard that is missing between the ends is made, and is closed: so those behind

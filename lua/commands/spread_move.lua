@@ -7,6 +7,7 @@
 --       'STALE' if meta says the same as before; 4 the position of the border, or the epoch that the shard has seen; 5 the
 --       stamp of an expiry that the shard has found void, or 0
 -- Reply as that of commands/spread_pointers.lua
+-- Flags allow-oom
 -- Cost  O(1).
 --
 -- Safe because it may run twice: the epoch is another one then. OOM allows its first write. While a delete is under way,

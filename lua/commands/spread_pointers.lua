@@ -3,9 +3,9 @@
 -- requires: shared/spread_pointers
 --
 -- KEYS  1 meta
--- ARGV  1 1 if the caller may push, else 0; 2 the number of parts and 3 the capacity of a list that is made, or ''; 4 the
---       plain key of the list's name, with what beside.lua has before it, or ''; 5 1 if the caller waits until a replica has
---       the pointers, else 0
+-- ARGV  1 1 if the caller may push, else 0; 2 the number of parts and 3 the capacity of a list that is made, or ''; 4 a
+--       word that tells of the plain key of the list's name, see shared/keys.lua, or ''; 5 1 if the caller waits until a
+--       replica has the pointers, else 0
 -- Reply nil if there is none; else the field layout, the field old, and the field expiry
 -- Cost  O(1).
 --

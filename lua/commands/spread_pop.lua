@@ -14,6 +14,7 @@
 --                        returns, it has to look whether there are more inwards
 --       or 'CLOSED', 'OTHER_GONE', 'STALE' or 'EXPIRED', see commands/spread_push.lua. Or only the word, '=' and one element,
 --       popped now
+-- Flags allow-oom
 -- Cost  O(elements popped).
 --
 -- Safe because it reads every key before the first write, and because that write (HDEL) cannot grow the data set: OOM

@@ -7,6 +7,7 @@
 --       0 for all; 9 1 or -1, the direction
 -- Reply nil if there is no such shard; else the left and the right border, 1 or 0 for an open side and a closed one, and
 --       the positions in the order found
+-- Flags allow-oom
 -- Cost  O(elements of the shard).
 --
 -- Safe because it changes nothing.

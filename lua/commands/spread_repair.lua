@@ -7,6 +7,7 @@
 --       the generation of the shards; 5 and 6 the ids of the first and the last shard; 7 and 8 where they begin; 9 an epoch
 --       newer than all that shards and parts have seen
 -- Reply as that of commands/spread_pointers.lua; or nil if the list is another by now
+-- Flags allow-oom
 -- Cost  O(1).
 --
 -- Pointers may have moved since the caller looked: the ends are those that lie further outside. Safe because it may run twice.

@@ -5,6 +5,7 @@
 -- KEYS  1 the part of the shards
 -- ARGV  1 to 5 as for commands/spread_close.lua, 4 and 5 of the list that was deleted; 6… the ids of shards in that part
 -- Reply the number of shards that were there
+-- Flags allow-oom
 -- Cost  O(shards), and the freeing of their elements is done by another thread of the server.
 --
 -- Safe because it may run twice. OOM allows its first write.

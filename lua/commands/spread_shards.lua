@@ -4,6 +4,7 @@
 -- ARGV  1 a cursor of HSCAN, 2 how many to return, about; or 1 '' and 2… the fields of shards
 -- Reply the next cursor, and the fields and values of some shards; or '0' and those of the fields that are there; then the
 --       watermark
+-- Flags allow-oom
 -- Cost  O(shards returned).
 --
 -- Safe because it changes nothing.

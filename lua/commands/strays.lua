@@ -6,6 +6,7 @@
 -- ARGV  1 'unlink' to unlink the strays, else '', 2 the prefix of the shards' keys, which no other meta knows; 3… ids of shards
 --       that SCAN found
 -- Reply those of the ids that are strays. If a shard may be on another node, the reply is an error that the caller retries
+-- Flags allow-oom
 -- Cost  O(ids).
 --
 -- Safe because it reads meta in the same step, whatever has become of the list since the SCAN: a shard of the list, or one that

@@ -9,6 +9,7 @@
 --       of the first and the last shard; the bytes as in shared/sample.lua; the time left in milliseconds, or -1; the TTL of
 --       meta; and nil, or of a queue: how many jobs are delayed and leased, the fields done, failed, dead, paused and waits,
 --       and the id of the next job of the list, or ''
+-- Flags allow-oom
 -- Cost  O(1), but O(log(jobs leased and delayed)) for a queue; and one MEMORY USAGE for each shard to measure.
 --
 -- Safe because it changes nothing.

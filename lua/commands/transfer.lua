@@ -22,7 +22,10 @@
 local renames = ARGV[5] == 'RENAME'
 local how = not renames and 'growing' or nil
 local replaces = ARGV[6] == 'replace'
-local plain = KEYS.plain or {}
+local plain = {} -- the plain keys, if there are any
+for i, word in ipairs(KEYS.words) do
+  plain[i] = word ~= '' and string.sub(word, 2) or nil
+end
 local GATHER_MS = 1000 -- longer than a caller takes for its next step
 
 -- take_plain makes the plain list at a plain key a part of the list. It returns the error if it cannot.

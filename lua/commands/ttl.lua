@@ -5,6 +5,7 @@
 -- KEYS  1 meta
 -- ARGV  none
 -- Reply the Unix time in milliseconds, -1 if the list never expires, or -2 if there is none; then the server's time
+-- Flags allow-oom
 -- Cost  O(1).
 
 local LATEST = 2 ^ 63 - 1024 -- the greatest number of a script's that is one of the client's, too

@@ -9,13 +9,19 @@
 --
 -- requires: fast/layout fast/record
 
-local FAST = not FIELD and BESIDE ~= '^' and (IS_NEW or not RECORD) -- whether a fast path may go on
-local LEFT = ARGV[4] == 'L'
+local FAST -- whether a fast path may go on
+local LEFT
 local FIRST, LAST, SPAN, CAP, ARMED -- of a list that exists
 local STORED, SHARDS -- the prefix of its shards' keys, as meta has it and in full
 local NEAR -- the key of its shard at this end
-local JOIN = 0 -- the end that newcomers join
-local HAS_ELEMENTS = false
+local JOIN -- the end that newcomers join
+local HAS_ELEMENTS
+
+-- In each call:
+
+FAST = not FIELD and BESIDE ~= '^' and (IS_NEW or not RECORD)
+LEFT = ARGV[4] == 'L'
+FIRST, LAST, SPAN, CAP, ARMED, STORED, SHARDS, NEAR, JOIN, HAS_ELEMENTS = nil, nil, nil, nil, nil, nil, nil, nil, 0, false
 if FAST and type(WRITTEN) == 'string' then
   local more, first, last, cap, digit, shards = string.match(WRITTEN, POINTERS)
   local ending = more == '' and string.byte(shards, -1)

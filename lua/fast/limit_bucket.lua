@@ -35,6 +35,8 @@ local function take_tokens()
   return verdict(true, bucket_tokens(after, now, interval, burst), at - now, now, exactly(before), exactly(after), whole(at))
 end
 
+-- In each call:
+
 if IS_NEW then
   local result = take_tokens()
   save_record(result)

@@ -24,6 +24,8 @@ local function count_window()
   return verdict(true, limit - used - n, 0, now)
 end
 
+-- In each call:
+
 if IS_NEW then
   local result = count_window()
   save_record(result)

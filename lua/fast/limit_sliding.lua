@@ -34,6 +34,8 @@ local function admit()
   return verdict(true, at > now and 0 or limit - used - n, at - now, now, whole(log.next - 1), whole(at))
 end
 
+-- In each call:
+
 if IS_NEW then
   local result = admit()
   save_record(result)

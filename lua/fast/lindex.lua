@@ -4,6 +4,8 @@
 --
 -- requires: shared/pointers
 
+-- In each call:
+
 do
   local more, first, last, cap, _, shards = string.match(redis.call('HGET', META, 'layout') or '', POINTERS)
   first, last, cap = tonumber(first), tonumber(last), tonumber(cap)

@@ -6,7 +6,11 @@
 --
 -- requires: fast/begin
 
-local COUNT, HOW, LEAVES, JOINS = tonumber(ARGV[5]), ARGV[6], ARGV[8] == 'leave', ARGV[8] == 'join'
+local COUNT, HOW, LEAVES, JOINS
+
+-- In each call:
+
+COUNT, HOW, LEAVES, JOINS = tonumber(ARGV[5]), ARGV[6], ARGV[8] == 'leave', ARGV[8] == 'join'
 if HAS_ELEMENTS and not LEAVES and HOW == 'no' and (COUNT == 1 and not WAS_LARGE or COUNT > 1 and (JOINS or not RECORD)) then
   local size = redis.call('LLEN', NEAR)
   if size > COUNT and (JOIN > 2 or not WATCHES) or size > 0 and size <= COUNT and SPAN == 0 then

@@ -3,13 +3,8 @@
 --
 -- requires: fast/pop_woken fast/found shared/join shared/popped
 
-FAST = FAST and COUNT > 0 and COUNT < UNPACK_MAX
-local JOIN_NOW = WATCHES and join_after(JOIN, popped_at(ARGV[4] == 'L')) or JOIN
-if FAST and POPPED and (COUNT > 1 or WAS_LARGE or LEAVES) then
-  FAST = is_here(POPPED)
-  POPPED_IS_HERE = FAST
-end
-local REFUSED = false -- whether the server does not allow SORT
+local JOIN_NOW
+local REFUSED -- whether the server does not allow SORT
 
 -- leave moves elements to POPPED, past Lua, which hashes each byte of a string. It returns how many, or nil if SORT is not
 -- allowed.
@@ -28,6 +23,15 @@ local function leave(near, left, size)
   end
 end
 
+-- In each call:
+
+FAST = FAST and COUNT > 0 and COUNT < UNPACK_MAX
+JOIN_NOW = WATCHES and join_after(JOIN, popped_at(ARGV[4] == 'L')) or JOIN
+if FAST and POPPED and (COUNT > 1 or WAS_LARGE or LEAVES) then
+  FAST = is_here(POPPED)
+  POPPED_IS_HERE = FAST
+end
+REFUSED = false
 if FAST and HOW ~= 'no' then
   FAST = is_here(BELL) and (HOW ~= 'woken' or ARGV[7] == '' or redis.pcall('EXISTS', ARGV[7]) == 0)
 end

@@ -4,6 +4,8 @@
 --
 -- requires: fast/pop
 
+-- In each call:
+
 if HAS_ELEMENTS and RECORD and HOW == 'woken' and COUNT > 0 and not WAS_LARGE and SPAN == 0 and redis.call('LLEN', NEAR) == 1
   and ARGV[7] ~= '' and redis.pcall('EXISTS', META, PREFIX .. 'bell', ARGV[7]) == 1 then -- no bell, no release
   local join = WATCHES and JOIN < 3 and (LEFT and 4 or 3) or JOIN

@@ -6,8 +6,14 @@
 -- requires: shared/operation
 
 local PRESENT -- how many of meta, the record and the plain key exist, if that was asked; an error if some are on another node
+local NO_RECORD -- whether it is known that there is none
+local NOTHING -- whether it is known that there is neither meta nor a plain key
+
+-- In each call:
+
+PRESENT = nil
 if RECORD and RENEWS then
   PRESENT = redis.pcall('EXISTS', META, RECORD, STANDS_IN and PLAIN or RECORD)
 end
-local NO_RECORD = PRESENT == 0 -- whether it is known that there is none
-local NOTHING = NO_RECORD and (STANDS_IN or not PLAIN) -- whether it is known that there is neither meta nor a plain key
+NO_RECORD = PRESENT == 0
+NOTHING = NO_RECORD and (STANDS_IN or not PLAIN)

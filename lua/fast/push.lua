@@ -2,8 +2,12 @@
 --
 -- requires: fast/begin shared/pieces
 
-local COUNT = #ARGV - 5
-FAST = FAST and COUNT > 0 and COUNT < UNPACK_MAX and (COUNT == 1 or #ARGV[6] * COUNT < PIECE)
+local VALUE_COUNT
+
+-- In each call:
+
+VALUE_COUNT = #ARGV - 5
+FAST = FAST and VALUE_COUNT > 0 and VALUE_COUNT < UNPACK_MAX and (VALUE_COUNT == 1 or #ARGV[6] * VALUE_COUNT < PIECE)
 if FAST and HAS_ELEMENTS and (JOIN > 0 or not WATCHES) then
   local length = 0
   if SPAN > 0 then
@@ -11,13 +15,13 @@ if FAST and HAS_ELEMENTS and (JOIN > 0 or not WATCHES) then
     FAST = length > 0
     length = length + (SPAN - 1) * CAP
   end
-  if FAST and COUNT > 1 then
+  if FAST and VALUE_COUNT > 1 then
     local size = redis.call('LLEN', NEAR)
-    FAST = size > 0 and size + COUNT <= CAP
+    FAST = size > 0 and size + VALUE_COUNT <= CAP
   end
   if FAST then
     local PUSHX, size = LEFT and 'LPUSHX' or 'RPUSHX'
-    if COUNT == 1 then
+    if VALUE_COUNT == 1 then
       size = redis.call(PUSHX, NEAR, ARGV[6]) -- this saves the LLEN
     else
       size = redis.call(PUSHX, NEAR, unpack(ARGV, 6))

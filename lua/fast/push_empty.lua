@@ -6,7 +6,9 @@
 --
 -- requires: fast/push
 
-FAST = FAST and RECORD and COUNT <= (tonumber(ARGV[5]) or 0)
+-- In each call:
+
+FAST = FAST and RECORD and VALUE_COUNT <= (tonumber(ARGV[5]) or 0)
 if FAST and (not WRITTEN or ARMED and SPAN < 0) then
   local id, bell, unused = LEFT and '-1' or '0', PREFIX .. 'bell', NOTHING
   if ARMED then
@@ -28,10 +30,10 @@ if FAST and (not WRITTEN or ARMED and SPAN < 0) then
       redis.call('PEXPIRE', bell, IDLE_MS)
     end
     if KEEPS_TTL then
-      redis.call('SET', RECORD, ARGV[2] .. ':' .. COUNT, 'KEEPTTL')
+      redis.call('SET', RECORD, ARGV[2] .. ':' .. VALUE_COUNT, 'KEEPTTL')
     else
-      redis.call('SET', RECORD, ARGV[2] .. ':' .. COUNT, 'PX', LIFE)
+      redis.call('SET', RECORD, ARGV[2] .. ':' .. VALUE_COUNT, 'PX', LIFE)
     end
-    return COUNT
+    return VALUE_COUNT
   end
 end

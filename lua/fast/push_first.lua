@@ -3,6 +3,8 @@
 --
 -- requires: fast/push_empty fast/found shared/join
 
+-- In each call:
+
 if FAST and is_free() and (not ARMED or is_here(BELL)) then
   local left = ARGV[4] == 'L'
   local id = SHARDS and (left and FIRST - 1 or LAST + 1) or left and -1 or 0
@@ -16,8 +18,8 @@ if FAST and is_free() and (not ARMED or is_here(BELL)) then
     if ARMED then
       ring()
     end
-    save_record(COUNT)
-    return COUNT
+    save_record(VALUE_COUNT)
+    return VALUE_COUNT
   end
 end
 if FAST and not SHARDS and WATCHES then
@@ -30,7 +32,7 @@ if FAST and not SHARDS and WATCHES then
     redis.call('RENAME', PLAIN, shards .. 0)
     redis.call(left and 'LPUSH' or 'RPUSH', shards .. id, unpack(ARGV, 6))
     write_pointers(false, math.min(id, 0), math.max(id, 0), ARGV[5], false, pushed_at(left), shards)
-    save_record(length + COUNT)
-    return length + COUNT
+    save_record(length + VALUE_COUNT)
+    return length + VALUE_COUNT
   end
 end

@@ -4,6 +4,10 @@
 -- requires: fast/present
 
 local WAS_LARGE -- whether the session's last result was large, or may be in POPPED
+
+-- In each call:
+
+WAS_LARGE = nil
 if NO_RECORD then
   IS_NEW = true
 elseif RECORD then

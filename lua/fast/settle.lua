@@ -29,6 +29,8 @@ local function settle_done()
   return string.rep('1', #ids)
 end
 
+-- In each call:
+
 local result = settle_done()
 if result then
   return result

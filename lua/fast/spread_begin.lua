@@ -3,11 +3,16 @@
 --
 -- requires: fast/record
 
-local LEFT = ARGV[4] == 'L'
+local LEFT
 local END, FULL -- the key of the shard, and the capacity, as a text
 local FAR_BORDER -- the position of its border at the other side, or nil if it is all of the list
 local STATE -- its state, as part.meta has it
-local ARMED = false -- whether a consumer waits
+local ARMED -- whether a consumer waits
+
+-- In each call:
+
+LEFT = ARGV[4] == 'L'
+END, FULL, FAR_BORDER, STATE, ARMED = nil, nil, nil, nil, false
 if RECORD and IS_NEW then
   local generation, first, last, left_epoch, right_epoch, capacity, expiry =
     string.match(ARGV[5], '^(%d+) (%S+) (%S+) (%d+) (%d+) %S+ %S+ (%d+)(.*)$')

@@ -3,7 +3,11 @@
 --
 -- requires: fast/spread_begin
 
-local COUNT, WOKEN = tonumber(ARGV[6]), ARGV[7] == 'woken'
+local COUNT, WOKEN
+
+-- In each call:
+
+COUNT, WOKEN = tonumber(ARGV[6]), ARGV[7] == 'woken'
 if END and COUNT == 1 and not WOKEN and not WAS_LARGE then
   local size = redis.call('LLEN', END)
   if size > 0 then

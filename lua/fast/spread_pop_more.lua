@@ -13,6 +13,8 @@ local function may_wake(size)
   return (size > COUNT or not FAR_BORDER) and is_here(BELL) and (ARGV[8] == '' or redis.pcall('EXISTS', ARGV[8]) == 0)
 end
 
+-- In each call:
+
 if END and COUNT > 0 and COUNT < UNPACK_MAX then
   local size = redis.call('LLEN', END)
   local took = math.min(COUNT, size)

@@ -3,6 +3,8 @@
 --
 -- requires: fast/spread_begin
 
+-- In each call:
+
 if END and #ARGV == 6 and not ARMED then
   local size = redis.call(LEFT and 'LPUSHX' or 'RPUSHX', END, ARGV[6]) -- this saves the LLEN
   if size > FULL + 0 then

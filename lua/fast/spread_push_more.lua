@@ -3,6 +3,8 @@
 --
 -- requires: fast/spread_push fast/spread_arm shared/pieces shared/ring shared/record
 
+-- In each call:
+
 if END and #ARGV > 5 and #ARGV - 5 < UNPACK_MAX and (#ARGV == 6 or #ARGV[6] * (#ARGV - 5) < PIECE) then
   local before = redis.call('LLEN', END)
   local is_here = before > 0 and not ARMED or type(redis.pcall('EXISTS', META, END, BELL)) == 'number'

@@ -5,7 +5,7 @@
 
 -- A sorted set of few members is a listpack, which is searched from its start for each. It is none any more once it had a
 -- member that is too long, which pays off when many jobs are leased.
-local MANY, WIDE = 8, string.rep('-', 65)
+local MANY, WIDE = 8, '-----------------------------------------------------------------'
 
 -- take_waiting leases them and returns the reply, or nil if this is not the common case.
 local function take_waiting()
@@ -43,6 +43,8 @@ local function take_waiting()
   save_record('-1=' .. lease .. table.concat(ids))
   return { -1, 0, lease, unpack(envelopes) }
 end
+
+-- In each call:
 
 if HAS_ELEMENTS and RECORD and ARGV[6] ~= 'woken' and ARGV[10] == '0' and ARGV[11] == '0' then
   local reply = take_waiting()

@@ -9,7 +9,7 @@
 --
 -- requires: shared/list shared/shards shared/values
 
-local MOVED, MOVED_BYTES = 0, 0 -- what this script has moved from key to key
+local MOVED, MOVED_BYTES -- what this script has moved from key to key
 
 -- fitting returns how many elements of a piece the script may yet move, from the last if backwards, and counts them as moved.
 -- Any element may be the first.
@@ -118,3 +118,7 @@ local function carve_at_times(list, left, size, count)
     end
   end
 end
+
+-- In each call:
+
+MOVED, MOVED_BYTES = 0, 0

@@ -28,23 +28,12 @@ local PART_MS = 180000 -- longer than any client acts on pointers that it has re
 local NUMBER = '%-?%d+'
 local STATE_FORM = '^(%d)(%d)(%d)([LR]) (%d+) (%d+) (' .. NUMBER .. ')$'
 
-local SIDE = ARGV[4] == 'L' and 1 or 2
-local OTHER = 3 - SIDE
-local IDS, EPOCHS, BORDERS = {}, {}, {} -- of left and right
+local SIDE, OTHER -- 1 for left, 2 for right
+local IDS, EPOCHS, BORDERS -- of left and right
 local GENERATION, CAPACITY
-local EXPIRES, STAMP = 0, 0 -- what is known of the expiry
-do
-  local g, first, last, left, right, left_border, right_border, capacity, expiry =
-    string.match(ARGV[5], '^(%d+) (%S+) (%S+) (%d+) (%d+) (%S+) (%S+) (%d+)(.*)$')
-  GENERATION, CAPACITY = g, tonumber(capacity)
-  local expires, stamp = string.match(expiry, '^ (%d+) (%d+)$')
-  EXPIRES, STAMP = tonumber(expires or 0), tonumber(stamp or 0)
-  IDS = { tonumber(first), tonumber(last) }
-  EPOCHS = { tonumber(left), tonumber(right) }
-  BORDERS = { tonumber(left_border), tonumber(right_border) }
-end
-local SHARD = GENERATION .. '.' .. IDS[SIDE] -- the field of its state
-local ELEMENTS = PREFIX .. SHARD
+local EXPIRES, STAMP -- what is known of the expiry
+local SHARD -- the field of its state
+local ELEMENTS
 
 -- parse_shard returns the state that a field holds, or nil if it is broken.
 local function parse_shard(text)
@@ -222,3 +211,22 @@ local function refusal(word, value)
   local text = word .. string.format(' %.0f %.0f %.0f', EPOCHS[1], EPOCHS[2], value or word == 'EXPIRED' and STAMP or 0)
   return EXPIRES == 0 and STAMP > 0 and text .. string.format(' %.0f', STAMP) or text
 end
+
+-- In each call:
+
+do
+  local first, last, left, right, left_border, right_border, capacity, expiry
+  GENERATION, first, last, left, right, left_border, right_border, capacity, expiry =
+    string.match(ARGV[5], '^(%d+) (%S+) (%S+) (%d+) (%d+) (%S+) (%S+) (%d+)(.*)$')
+  local expires, stamp = string.match(expiry, '^ (%d+) (%d+)$')
+  EXPIRES, STAMP = tonumber(expires or 0), tonumber(stamp or 0)
+  CAPACITY = tonumber(capacity)
+  IDS = { tonumber(first), tonumber(last) }
+  EPOCHS = { tonumber(left), tonumber(right) }
+  BORDERS = { tonumber(left_border), tonumber(right_border) }
+end
+SIDE = ARGV[4] == 'L' and 1 or 2
+OTHER = 3 - SIDE
+SHARD = GENERATION .. '.' .. IDS[SIDE]
+ELEMENTS = PREFIX .. SHARD
+learnt, KNOWN = false, false

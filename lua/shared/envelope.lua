@@ -6,13 +6,11 @@
 --
 -- requires: shared/keys
 
-local QUEUE = PREFIX .. 'queue'
-local TIMES = QUEUE .. ':times'
-local JOBS = QUEUE .. ':jobs'
+local QUEUE, TIMES, JOBS -- keys, see shared/jobs.lua
 
 local TAKE_BYTES = 4194304 -- of the jobs that one script leases, about
 local MEMBER = 22 -- the size of a member of TIMES
-local NO_LEASE = string.rep('\0', 6) -- what a delayed job has behind its id
+local NO_LEASE = '\0\0\0\0\0\0' -- what a delayed job has behind its id
 
 -- longest_of returns the size of the longest of some of the elements that count pops would take from an end of a shard.
 local function longest_of(shard, left, count)
@@ -96,3 +94,9 @@ local function waited(element, random, nth)
   end
   return id, element
 end
+
+-- In each call:
+
+QUEUE = PREFIX .. 'queue'
+TIMES = QUEUE .. ':times'
+JOBS = QUEUE .. ':jobs'

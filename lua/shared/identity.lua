@@ -21,3 +21,7 @@ local function identify(list)
   list.shards = new_prefix()
   return true
 end
+
+-- In each call:
+
+CREATES = true

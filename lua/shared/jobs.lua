@@ -15,7 +15,7 @@
 --
 -- requires: shared/list shared/bell shared/envelope
 
-local QUEUE_BELL = BELL -- whatever list is selected
+local QUEUE_BELL -- whatever list is selected
 
 -- queue_away returns the error to reply with if a key of the queue may be on another node.
 local function queue_away()
@@ -71,3 +71,7 @@ local function release_unique(key, id)
     redis.call('DEL', QUEUE .. ':unique:' .. key)
   end
 end
+
+-- In each call:
+
+QUEUE_BELL = BELL

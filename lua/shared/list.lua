@@ -37,9 +37,10 @@
 -- requires: shared/write_pointers shared/join shared/aside
 
 local UNLIMITED = 2 ^ 53 -- the capacity of a shard that is a plain key
-local RECORD_MS = nil -- how long the record that this script saves in the meta at KEYS[1] lives; shared/session.lua sets it
+local RECORD_MS -- how long the record that this script saves in the meta at KEYS[1] lives; shared/session.lua sets it
 
-local take_over, take_in, wake_restored -- shared/take_over.lua and shared/take_in.lua define them, for who requires them
+local TAKES_OVER, TAKES_IN -- whether the script requires shared/take_over.lua and shared/take_in.lua, which define these:
+local take_over, take_in, wake_restored
 
 local prefix_of -- the prefix of the shards of a list whose only shard is a plain key: whatever the id, it is that key
 do
@@ -220,7 +221,7 @@ local function find_in_place(list, how, any)
     return not any and not (how == 'waiting' and string.find(seen.err, 'WRONGTYPE', 1, true)) and seen or nil
   end
   list.shards, list.first, list.last, list.cap = prefix_of(list.restored), 0, math.min(size, 1) - 1, UNLIMITED
-  if list.armed and size > 0 and how ~= 'reading' and wake_restored then
+  if list.armed and size > 0 and how ~= 'reading' and TAKES_OVER then
     return how == 'growing' and no_memory() or wake_restored(list)
   end
 end
@@ -281,7 +282,7 @@ local function with_plain(list, how, any, says)
       problem = take_from_plain(list, size, how, any, says)
     elseif list.first > list.last then
       problem = STANDS_IN and not any and not (how == 'waiting' and string.find(size.err, 'WRONGTYPE', 1, true)) and size or nil
-    elseif take_in and type(size) == 'number' and size > 0 and (how ~= 'reading' or may_write()) then
+    elseif TAKES_IN and type(size) == 'number' and size > 0 and (how ~= 'reading' or may_write()) then
       local join = list.join > 0 and list.join or says or pushed_at(false)
       problem = how == 'growing' and no_memory() or take_in(list, PLAIN, size, join)
     end
@@ -392,3 +393,7 @@ local function shard_length(list, id)
   end
   return size
 end
+
+-- In each call:
+
+RECORD_MS, TAKES_OVER, TAKES_IN = nil, false, false

@@ -1,23 +1,24 @@
 -- Lets a script work on several lists.
 --
--- KEYS  the meta of each list; their plain keys are optional, see beside.lua
+-- KEYS  the meta of each list; for plain keys, see shared/keys.lua
 -- ARGV  1 to 3 see shared/operation.lua, 4 the number of lists
 --
 -- The dedup record is next to the first list.
 --
 -- requires: shared/list shared/bell
 
-local LISTS = tonumber(ARGV[4])
+local LISTS
 
 -- use selects the i-th list. The helpers work on the list that was selected last.
 local function use(i)
   META = KEYS[i]
   PREFIX = string.sub(META, 1, -5)
   BELL = PREFIX .. 'bell'
-  if KEYS.plain then
-    PLAIN, BESIDE = KEYS.plain[i], KEYS.how[i]
+  if KEYS.words then
+    stand_beside(KEYS.words[i])
   end
-  AT_ONCE = BESIDE == '*' or BESIDE == '_'
-  WATCHES = BESIDE == '*' or BESIDE == '+' or BESIDE == '^'
-  STANDS_IN = WATCHES or BESIDE == '-' or BESIDE == '_'
 end
+
+-- In each call:
+
+LISTS = tonumber(ARGV[4])

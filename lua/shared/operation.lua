@@ -5,13 +5,22 @@
 --
 -- requires: shared/keys
 
-local SEQUENCE = tonumber(ARGV[2])
-local RENEWS = string.byte(ARGV[3]) ~= 45 -- '-': whether the TTL of the record has to begin anew
-local LIFE = RENEWS and ARGV[3] or string.sub(ARGV[3], 2)
+local SEQUENCE
+local RENEWS -- whether the TTL of the record has to begin anew
+local LIFE
+local FIELD -- the field of meta that holds the record, or false
+local RECORD -- the key that holds it, or false
 local AT = 64 -- '@', as string.byte has it
-local FIELD = string.byte(ARGV[1]) == AT and 'op:' .. ARGV[1] -- the field of meta that holds the record
-local RECORD = SEQUENCE and not FIELD and PREFIX .. 'op:' .. ARGV[1] -- the key that holds it
 local LARGE = 4096 -- a record of this many bytes is read in full only if needed: to copy it costs more than the operation
 local LAST_OF_LARGE = '4095' -- the index of the last of them
-local KEEPS_TTL = false -- whether there is a record, and it keeps its TTL
-local IS_NEW = false -- whether a fast path has found in the record that the operation has not been done
+local KEEPS_TTL -- whether there is a record, and it keeps its TTL
+local IS_NEW -- whether a fast path has found in the record that the operation has not been done
+
+-- In each call:
+
+SEQUENCE = tonumber(ARGV[2])
+RENEWS = string.byte(ARGV[3]) ~= 45 -- '-'
+LIFE = RENEWS and ARGV[3] or string.sub(ARGV[3], 2)
+FIELD = string.byte(ARGV[1]) == AT and 'op:' .. ARGV[1]
+RECORD = SEQUENCE and not FIELD and PREFIX .. 'op:' .. ARGV[1]
+KEEPS_TTL, IS_NEW = false, false

@@ -2,8 +2,8 @@
 --
 -- requires: shared/operation shared/values shared/record
 
-local POPPED = RECORD and RECORD .. ':popped' -- the key for several elements, or a large one: a list
-local POPPED_IS_HERE = false -- whether the script has made sure of that
+local POPPED -- the key for several elements, or a large one: a list
+local POPPED_IS_HERE -- whether the script has made sure of that
 
 -- save_popped writes elements, which are in arrays, to the record, behind the head of the result. It pushes several of them, or
 -- a large one, to POPPED and trims the older ones: unless they are few and small, joining them in Lua costs far more than
@@ -20,3 +20,8 @@ local function save_popped(head, shards, total)
     save_record(head .. '@')
   end
 end
+
+-- In each call:
+
+POPPED = RECORD and RECORD .. ':popped'
+POPPED_IS_HERE = false

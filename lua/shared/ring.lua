@@ -2,7 +2,7 @@
 --
 -- requires: shared/keys
 
-local BELL = PREFIX .. 'bell'
+local BELL
 
 -- ring puts a dummy into the bell, which never holds more than one. The bell is here, and the script has written before.
 local function ring()
@@ -11,3 +11,7 @@ local function ring()
   end
   redis.call('PEXPIRE', BELL, IDLE_MS)
 end
+
+-- In each call:
+
+BELL = PREFIX .. 'bell'

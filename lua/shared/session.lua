@@ -22,8 +22,7 @@
 --
 -- requires: shared/operation shared/popped shared/list shared/records shared/record
 
-local HOME = KEYS[1] -- the meta that holds the record, if one does
-RECORD_MS = FIELD and tonumber(LIFE)
+local HOME -- the meta that holds the record, if one does
 local RECORD_MOVES = 'TRYAGAIN the dedup record is moving to another node'
 
 -- read_record returns the record, as much of it as is needed, or nil; or nil and the error, if the record may be on another
@@ -129,3 +128,8 @@ local function save_error(text)
   save_result('!' .. text)
   return redis.error_reply(text)
 end
+
+-- In each call:
+
+HOME = KEYS[1]
+RECORD_MS = FIELD and tonumber(LIFE)

@@ -15,7 +15,7 @@
 --
 -- KEYS[1] is meta.
 
-local META = KEYS[1]
+local META
 local META_MS = 180000 -- longer than any client acts on pointers that it has read
 local FORM = '^4 (%d+) (%d+) (%d+) (%S+) (%S+) (%d+) (%d+) (%S+) (%S+) (%d+) (%d)$'
 
@@ -77,3 +77,7 @@ local function reply()
   local fields = redis.call('HMGET', META, 'layout', 'old', 'expiry')
   return { fields[1], fields[2] or '', fields[3] or '' }
 end
+
+-- In each call:
+
+META = KEYS[1]

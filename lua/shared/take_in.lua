@@ -73,3 +73,7 @@ local function take_newcomers(list, key, waiting, says)
     save_join(list, nil, says)
   end
 end
+
+-- In each call:
+
+TAKES_IN = true

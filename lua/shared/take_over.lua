@@ -48,7 +48,7 @@ function take_over(list, key, cap, says)
   if owner then
     return redis.error_reply('RESERVED the key belongs to the sharded list that has ' .. owner)
   end
-  local prefix = list.shards or new_prefix and new_prefix() or taken_prefix(key)
+  local prefix = list.shards or CREATES and new_prefix() or taken_prefix(key)
   local shard = prefix .. list.first
   if is_moving(redis.pcall('EXISTS', key, shard)) then
     return redis.error_reply('TRYAGAIN the list is moving to another node')
@@ -82,3 +82,7 @@ function wake_restored(list)
   save_list(list)
   ring()
 end
+
+-- In each call:
+
+TAKES_OVER = true

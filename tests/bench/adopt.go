@@ -81,7 +81,7 @@ func (b *bench) adopt(ctx context.Context) error {
 		if err := push(); err != nil {
 			return 0, err
 		}
-		took, _, err := b.server.callTime(ctx, "evalsha")
+		took, _, err := b.server.callTime(ctx, "fcall")
 		return took, err
 	}
 	old := func() error { return hooked.RPush(ctx, "old", "x").Err() }

@@ -92,7 +92,7 @@ func (b *bench) shardedBig(name string) bigList {
 	l := sharded(rdb, name)
 	return bigList{
 		name:    ours,
-		command: "evalsha",
+		command: "fcall",
 		fill: func(ctx context.Context, values ...any) error {
 			_, err := l.RPush(ctx, values...)
 			return err

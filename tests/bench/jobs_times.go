@@ -99,7 +99,7 @@ func (b *bench) pushTime(ctx context.Context, q *queue.Queue, options func() []q
 		}
 		h.add(time.Since(start))
 	}
-	perCall, scripts, err := b.server.callTime(ctx, "evalsha")
+	perCall, scripts, err := b.server.callTime(ctx, "fcall")
 	if err == nil && scripts < calls {
 		err = fmt.Errorf("the server counted %d scripts", scripts)
 	}

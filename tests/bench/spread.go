@@ -136,7 +136,7 @@ func (c *cluster) serverTime(ctx context.Context, calls int, do func(context.Con
 	}
 	total := time.Duration(0)
 	for _, node := range c.nodes {
-		perCall, scripts, err := node.callTime(ctx, "evalsha")
+		perCall, scripts, err := node.callTime(ctx, "fcall")
 		if err != nil {
 			return 0, err
 		}

@@ -31,16 +31,16 @@ func TestNoListBeginsBesideOneThatIsToArrive(t *testing.T) {
 		require.NoError(t, err)
 		target := server.Nodes()[(home+1)%3].Client(t)
 		const session = "0123456789abcdef01234567"
-		source, args := lua.Source("push"), []any{session, 5, 60000, "R", 2, "x", "y", "z"} // too many for the short forms
+		args := []any{word, session, 5, 60000, "R", 2, "x", "y", "z"} // too many for the short forms
 		if word != "" {
-			source, args = lua.Beside()+source, append([]any{word + list.Name()}, args...)
+			args[0] = word + list.Name()
 		}
 		harness.Interrupted(t, server, list, func() {
 			pipe := target.Pipeline()
 			pipe.Do(t.Context(), "ASKING")
 			pipe.Set(t.Context(), harness.Keys(list).Records()+session, "4:0", time.Minute) // has arrived
 			pipe.Do(t.Context(), "ASKING")
-			push := pipe.Eval(t.Context(), source, []string{harness.Keys(list).Meta}, args...)
+			push := pipe.Eval(t.Context(), lua.Source("push"), []string{harness.Keys(list).Meta}, args...)
 			_, _ = pipe.Exec(t.Context())
 			assert.True(t, script.IsTransient(push.Err()), "%q: %v", word, push.Err())
 		})
@@ -404,7 +404,7 @@ func TestARecordInTheMetaOfARenamedList(t *testing.T) {
 			_, err = to.RPush(ctx, "x")
 			require.NoError(t, err)
 			before := harness.Shard(from, ctx, 0)
-			args := append([]any{"@0123456789abcdef", 1, "60000"}, run.args...)
+			args := append([]any{"", "", "@0123456789abcdef", 1, "60000"}, run.args...)
 			err = rdb.Eval(ctx, lua.Source(run.command), []string{harness.Keys(from).Meta, harness.Keys(to).Meta}, args...).Err()
 			require.NoError(t, harness.IgnoreNil(err), name)
 			require.Contains(t, rdb.HGet(ctx, harness.Keys(from).Meta, "layout").Val(), "3+ ", "%s: a record is in it", name)

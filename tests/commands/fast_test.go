@@ -203,9 +203,9 @@ func (f *fastTwins) run(t *testing.T, name string, step fastStep) string {
 	case "persist":
 		return f.text(f.rdb.Do(ctx, "PERSIST", prefix+"meta"))
 	}
-	var args []any
+	args := []any{""}
 	if f.how != "" {
-		args = append(args, f.how+plain)
+		args[0] = f.how + plain
 	}
 	for i, arg := range step.args {
 		if step.command == "pop" && i == 6 && arg == "woken" {
@@ -248,10 +248,7 @@ func (f *fastTwins) text(reply *redis.Cmd) string { return fmt.Sprint(reply.Val(
 // it, that for the slow one has no fast path.
 func (f *fastTwins) source(t *testing.T, name, command string) string {
 	t.Helper()
-	source, front := lua.Source(command), ""
-	if f.how != "" {
-		front = lua.Beside()
-	}
+	source := lua.Source(command)
 	for _, file := range fastPaths[command] {
 		fast, err := os.ReadFile("../../lua/fast/" + file + ".lua")
 		require.NoError(t, err)
@@ -259,11 +256,11 @@ func (f *fastTwins) source(t *testing.T, name, command string) string {
 		require.True(t, found, file)
 		if strings.HasSuffix(name, "fast") {
 			const count = "redis.call('INCR', 'behind:' .. string.match(KEYS[1], '{(.*)}'))\n"
-			return front + before + string(fast) + count + behind
+			return before + string(fast) + count + behind
 		}
 		source = before + behind
 	}
-	return front + source
+	return source
 }
 
 var (

@@ -347,7 +347,7 @@ func (*lastScript) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 }
 func (l *lastScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if strings.HasPrefix(cmd.Name(), "eval") {
+		if redistest.IsCall(cmd.Name()) {
 			l.args = slices.Clone(cmd.Args())
 		}
 		return next(ctx, cmd)

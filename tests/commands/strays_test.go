@@ -252,8 +252,8 @@ func (o *scanObserver) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 
 func (o *scanObserver) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if args := cmd.Args(); len(args) > 4 && args[4] == "unlink" {
-			o.shards.Store(max(o.shards.Load(), int64(len(args)-6)))
+		if args := cmd.Args(); len(args) > 5 && args[5] == "unlink" {
+			o.shards.Store(max(o.shards.Load(), int64(len(args)-7)))
 		}
 		err := next(ctx, cmd)
 		if cmd.Name() == "scan" {

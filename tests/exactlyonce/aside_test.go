@@ -147,7 +147,7 @@ func TestAPushAsideIsDoneOnceAndAsAWhole(t *testing.T) {
 
 			step.Begin(t)
 			assert.True(t, step.Push(t))
-			fenced := rdb.Eval(t.Context(), lua.Source("resolve"), []string{harness.Keys(list).Meta}, harness.AsideSession, 7, 60000)
+			fenced := rdb.Eval(t.Context(), lua.Source("resolve"), []string{harness.Keys(list).Meta}, "", harness.AsideSession, 7, 60000)
 			require.Equal(t, redis.Nil, fenced.Err(), "it was not done so far")
 			assert.False(t, step.End(t), "it is fenced")
 			assert.Equal(t, []string{"a", "b", "c", "d", "e"}, harness.Content(t, list))
@@ -167,7 +167,7 @@ func TestAPushAsideIsDoneOnceAndAsAWhole(t *testing.T) {
 			assert.False(t, step.End(t))
 			assert.Equal(t, want, harness.Content(t, list))
 			assert.NoError(t, list.Check(t.Context()))
-			repeated, err := rdb.Eval(t.Context(), lua.Source("push"), []string{harness.Keys(list).Meta}, harness.AsideSession, 7, 60000, side, 3, "x", "y").Int()
+			repeated, err := rdb.Eval(t.Context(), lua.Source("push"), []string{harness.Keys(list).Meta}, "", harness.AsideSession, 7, 60000, side, 3, "x", "y").Int()
 			require.NoError(t, err)
 			assert.Equal(t, 7, repeated, "the record has the length")
 			assert.Equal(t, want, harness.Content(t, list))
@@ -192,7 +192,7 @@ func TestARecordInMetaBesideAPushAside(t *testing.T) {
 				step.Begin(t)
 				assert.True(t, step.Push(t))
 				fence := func() *redis.Cmd {
-					return rdb.Eval(t.Context(), lua.Source("resolve"), []string{harness.Keys(list).Meta}, "@"+harness.AsideSession, 1, 60000)
+					return rdb.Eval(t.Context(), lua.Source("resolve"), []string{harness.Keys(list).Meta}, "", "@"+harness.AsideSession, 1, 60000)
 				}
 				require.Equal(t, redis.Nil, fence().Err())
 				want := []string{"a", "b"}
@@ -204,7 +204,7 @@ func TestARecordInMetaBesideAPushAside(t *testing.T) {
 				assert.NoError(t, list.Check(t.Context()))
 				_, err = list.LPopCount(t.Context(), 4)
 				require.NoError(t, err)
-				late := rdb.Eval(t.Context(), lua.Source("push"), []string{harness.Keys(list).Meta}, "@"+harness.AsideSession, 1, 60000, "R", 3, "late")
+				late := rdb.Eval(t.Context(), lua.Source("push"), []string{harness.Keys(list).Meta}, "", "@"+harness.AsideSession, 1, 60000, "R", 3, "late")
 				assert.ErrorContains(t, late.Err(), "FENCED")
 				assert.NoError(t, list.Check(t.Context()))
 			}
@@ -250,12 +250,12 @@ func TestPushesOfAServerThatAllowsNoTransaction(t *testing.T) {
 						}
 					}
 					want = append(want, strconv.Itoa(i)+strings.Repeat("x", 20<<10), strconv.Itoa(i))
-					before := harness.CommandCalls(t, rdb)["evalsha"]
+					before := harness.CommandCalls(t, rdb)["call"]
 					length, err := list.RPush(t.Context(), want[2*i], want[2*i+1])
 					require.NoError(t, err)
 					assert.EqualValues(t, len(want), length)
 					if i == 3 && strings.HasPrefix(forbidden, "multi") {
-						assert.Equal(t, before+2, harness.CommandCalls(t, rdb)["evalsha"], "carried out one by one, it is done, and is not sent as usual")
+						assert.Equal(t, before+2, harness.CommandCalls(t, rdb)["call"], "carried out one by one, it is done, and is not sent as usual")
 					}
 				}
 				assert.Equal(t, want, harness.Content(t, list))

@@ -217,7 +217,7 @@ func (s *Scripts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 func (s *Scripts) Pass(cmds []redis.Cmder, send func() error) error {
 	var words strings.Builder
 	for _, cmd := range cmds {
-		if args := cmd.Args(); strings.HasPrefix(cmd.Name(), "eval") {
+		if args := cmd.Args(); redistest.IsCall(cmd.Name()) {
 			fmt.Fprintln(&words, args[2:]...) // without the text of the script
 		}
 	}

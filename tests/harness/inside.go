@@ -15,6 +15,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/inside"
 	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/oneslot"
+	"github.com/shardedlist/shardedlist/internal/redistest"
 	"github.com/shardedlist/shardedlist/internal/session"
 	"github.com/shardedlist/shardedlist/lua"
 	"github.com/stretchr/testify/require"
@@ -120,7 +121,7 @@ func Armed(t *testing.T, list *shardedlist.ShardedList) {
 
 // HasScripts tells a pipeline of list commands from the one that begins a connection.
 func HasScripts(cmds []redis.Cmder) bool {
-	return slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return strings.HasPrefix(cmd.Name(), "eval") })
+	return slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return redistest.IsCall(cmd.Name()) })
 }
 
 // AsideStep carries out one of the three commands by itself, as a server does that knows no transactions.
@@ -134,7 +135,7 @@ const AsideSession = "11111111-2222-4333-8444-555555555555"
 
 func (a AsideStep) Script(t *testing.T, name string) any {
 	t.Helper()
-	reply, err := Client(a.List).Eval(t.Context(), lua.Source(name), []string{Keys(a.List).Meta}, AsideSession, 7, 60000, a.Side, len(a.Values)).Result()
+	reply, err := Client(a.List).Eval(t.Context(), lua.Source(name), []string{Keys(a.List).Meta}, "", AsideSession, 7, 60000, a.Side, len(a.Values)).Result()
 	if err != redis.Nil {
 		require.NoError(t, err)
 	}

@@ -190,7 +190,8 @@ func AssertAllExpire(t *testing.T, list *shardedlist.ShardedList) {
 	}
 }
 
-// CommandCalls is how often each command ran since the last CONFIG RESETSTAT, from within scripts too.
+// CommandCalls is how often each command ran since the last CONFIG RESETSTAT, from within scripts too. "call" is how often scripts and
+// functions were called.
 func CommandCalls(t testing.TB, rdb *redis.Client) map[string]int {
 	t.Helper()
 	stats := rdb.InfoMap(t.Context(), "commandstats")
@@ -200,7 +201,12 @@ func CommandCalls(t testing.TB, rdb *redis.Client) map[string]int {
 		var count int
 		_, err := fmt.Sscanf(stat, "calls=%d", &count)
 		require.NoError(t, err)
-		calls[name[len("cmdstat_"):]] = count
+		switch name = name[len("cmdstat_"):]; {
+		case redistest.IsCall(name):
+			calls["call"] += count
+		case name != "function|load":
+			calls[name] = count
+		}
 	}
 	return calls
 }

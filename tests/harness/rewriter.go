@@ -28,7 +28,7 @@ func NewRewriter(texts ...string) redis.Hook {
 }
 
 var allScripts = sync.OnceValue(func() string {
-	all := lua.Beside()
+	all := ""
 	for _, command := range lua.Commands() {
 		all += lua.Source(command)
 	}
@@ -57,6 +57,12 @@ type noScript struct{}
 func (noScript) Error() string { return "NOSCRIPT" }
 func (noScript) RedisError()   {}
 
+// noFunctions is the reply of a server without functions, so that the client sends scripts.
+type noFunctions string
+
+func (err noFunctions) Error() string { return string(err) }
+func (noFunctions) RedisError()       {}
+
 func (r *rewriter) rewrite(cmd redis.Cmder) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,6 +75,10 @@ func (r *rewriter) rewrite(cmd redis.Cmder) error {
 			r.bySHA[hex.EncodeToString(sum[:])], r.change[changed] = changed, true
 			args[1] = changed
 		}
+	case "fcall":
+		err := noFunctions("ERR unknown command 'fcall'")
+		cmd.SetErr(err)
+		return err
 	case "evalsha":
 		changed, known := r.bySHA[args[1].(string)]
 		if !known {

@@ -234,6 +234,8 @@ func TestHookSendsPipelinesInOneRoundTrip(t *testing.T) {
 	for name, together := range map[string]func(context.Context, func(redis.Pipeliner) error) ([]redis.Cmder, error){
 		"pipeline": rdb.Pipelined, "transaction": rdb.TxPipelined,
 	} {
+		_, err := together(ctx, queue) // makes sure that the server has the functions
+		require.NoError(t, err, name)
 		*trips = harness.RoundTrips{}
 		cmds, err := together(ctx, queue)
 		require.NoError(t, err, name)

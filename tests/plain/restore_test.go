@@ -637,7 +637,7 @@ func watchMoves(t *testing.T, rdb *redis.Client) func() (scripts, elements, byte
 			words := strings.Split(line, `" "`)
 			_, command, _ := strings.Cut(words[0], `] "`)
 			switch strings.ToLower(command) {
-			case "evalsha":
+			case "evalsha", "fcall":
 				scripts, n, size = scripts+1, 0, 0
 			case "lpush", "rpush":
 				n += len(words) - 2

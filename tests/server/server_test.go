@@ -100,10 +100,10 @@ func TestAServerThatWillNotDoIsNamed(t *testing.T) {
 		config []string
 		want   string
 	}{
-		"EVALSHA renamed":     {same, []string{`rename-command EVALSHA ""`}, "does not allow EVAL and EVALSHA"},
-		"EVAL renamed":        {same, []string{`rename-command EVAL ""`}, "does not allow EVAL and EVALSHA"},
-		"EVALSHA not allowed": {asWorker("+@all -evalsha"), nil, "does not allow EVAL and EVALSHA"},
-		"EVAL not allowed":    {asWorker("+@all -eval"), nil, "does not allow EVAL and EVALSHA"},
+		"EVALSHA renamed":     {same, append(redistest.NoFunctions(), `rename-command EVALSHA ""`), "does not allow EVAL and EVALSHA"},
+		"EVAL renamed":        {same, append(redistest.NoFunctions(), `rename-command EVAL ""`), "does not allow EVAL and EVALSHA"},
+		"EVALSHA not allowed": {asWorker("+@all -fcall -evalsha"), nil, "does not allow EVAL and EVALSHA"},
+		"EVAL not allowed":    {asWorker("+@all -fcall -eval"), nil, "does not allow EVAL and EVALSHA"},
 		"no RPUSH":            {same, []string{`rename-command RPUSH ""`}, "is older than Redis 6.2, or lacks a command"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -131,7 +131,7 @@ func (s *stalePointers) ProcessPipelineHook(next redis.ProcessPipelineHook) redi
 func (s *stalePointers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if args := cmd.Args(); cmd.Name() == "evalsha" && strings.HasSuffix(fmt.Sprint(args[3]), "}:meta") {
+		if args := cmd.Args(); redistest.IsCall(cmd.Name()) && strings.HasSuffix(fmt.Sprint(args[3]), "}:meta") {
 			s.delayed.Add(1)
 			time.Sleep(rand.N(3 * time.Millisecond))
 		}

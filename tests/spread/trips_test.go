@@ -26,7 +26,7 @@ func (r *tripCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		r.all.Add(1)
 		args := cmd.Args() // a script that is no operation of a session has no id in its first argument
-		if cmd.Name() == "evalsha" && strings.HasSuffix(fmt.Sprint(args[3]), ":part.meta") && args[4] == "" {
+		if redistest.IsCall(cmd.Name()) && strings.HasSuffix(fmt.Sprint(args[3]), ":part.meta") && args[5] == "" {
 			r.looks.Add(1)
 		}
 		return next(ctx, cmd)
