@@ -77,6 +77,9 @@ var faults = []fault{
 		kinds: single, strikes: []strike{{"pause", pause}}, every: 500 * time.Millisecond},
 	{name: "flush", promise: "`SCRIPT FLUSH`: callers notice nothing.",
 		kinds: []redistest.Kind{redistest.Redis, redistest.Cluster}, strikes: []strike{{"SCRIPT FLUSH", flushScripts}}, every: 20 * time.Millisecond},
+	{name: "functions", promise: "`FUNCTION FLUSH`, `FUNCTION DELETE` and `SCRIPT FLUSH` on all masters: " + exactlyOnce,
+		kinds:   []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster},
+		strikes: []strike{{"FUNCTION FLUSH", flushFunctions}, {"FUNCTION DELETE", deleteLibrary}, {"SCRIPT FLUSH", flushScripts}}, every: 30 * time.Millisecond},
 	{name: "disconnect", promise: "`CLIENT KILL`: " + exactlyOnce,
 		kinds: single, strikes: []strike{{"CLIENT KILL", killConnections}}, every: 30 * time.Millisecond},
 	{name: "memory", promise: "A server whose memory is full refuses pushes, with nothing changed, and serves pops.",
@@ -102,7 +105,7 @@ var faults = []fault{
 		kinds: single, config: durable,
 		network: redistest.Faults{CutReply: 0.01, CutInReply: 0.01, CutRequest: 0.01, LateRequest: 0.001, Delay: 2 * shortPatience},
 		strikes: []strike{{"partition", isolate}, {"kill a client", killClient}, {"restart", restart}, {"pause", pause},
-			{"SCRIPT FLUSH", flushScripts}, {"CLIENT KILL", killConnections}, {"full memory", fillMemory}},
+			{"SCRIPT FLUSH", flushScripts}, {"FUNCTION FLUSH", flushFunctions}, {"CLIENT KILL", killConnections}, {"full memory", fillMemory}},
 		every: 300 * time.Millisecond},
 }
 
@@ -197,6 +200,30 @@ func pause(sc *scenario, random *rand.Rand) {
 
 func flushScripts(sc *scenario, random *rand.Rand) {
 	sc.note(sc.rdb.ScriptFlush(context.Background()).Err())
+}
+
+func flushFunctions(sc *scenario, random *rand.Rand) {
+	sc.onMasters(func(ctx context.Context, node *redis.Client) error { return node.FunctionFlush(ctx).Err() })
+}
+
+// deleteLibrary deletes the library where it is: a client has seen it a moment before.
+func deleteLibrary(sc *scenario, random *rand.Rand) {
+	sc.onMasters(func(ctx context.Context, node *redis.Client) error {
+		libraries, err := node.FunctionList(ctx, redis.FunctionListQuery{LibraryNamePattern: "shardedlist_*"}).Result()
+		for _, library := range libraries {
+			err = node.FunctionDelete(ctx, library.Name).Err()
+		}
+		return err
+	})
+}
+
+// onMasters does something on each master.
+func (sc *scenario) onMasters(do func(context.Context, *redis.Client) error) {
+	if cluster, ok := sc.rdb.(*redis.ClusterClient); ok {
+		sc.note(cluster.ForEachMaster(context.Background(), do))
+		return
+	}
+	sc.note(do(context.Background(), sc.rdb.(*redis.Client)))
 }
 
 func killConnections(sc *scenario, random *rand.Rand) {

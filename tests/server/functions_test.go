@@ -1,0 +1,173 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/lua"
+	"github.com/shardedlist/shardedlist/tests/harness"
+)
+
+// withFunctions runs a test on servers that have functions.
+func withFunctions(t *testing.T, test func(t *testing.T, server *redistest.Server)) {
+	if redistest.WithoutFunctions() {
+		t.Skip("the servers have no functions")
+	}
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey, redistest.Cluster, redistest.Sentinel) {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			test(t, redistest.Start(t, kind))
+		})
+	}
+}
+
+// onMasters does something on each master.
+func onMasters(t *testing.T, rdb redis.UniversalClient, do func(ctx context.Context, node *redis.Client) error) {
+	t.Helper()
+	if cluster, ok := rdb.(*redis.ClusterClient); ok {
+		require.NoError(t, cluster.ForEachMaster(t.Context(), do))
+		return
+	}
+	require.NoError(t, do(t.Context(), rdb.(*redis.Client)))
+}
+
+func flush(ctx context.Context, node *redis.Client) error { return node.FunctionFlush(ctx).Err() }
+
+// flushBefore is a hook that flushes the functions right before a pipeline with calls is sent.
+type flushBefore struct {
+	t     *testing.T
+	admin redis.UniversalClient
+	armed atomic.Bool
+}
+
+func (f *flushBefore) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (f *flushBefore) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (f *flushBefore) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if harness.HasScripts(cmds) && f.armed.Swap(false) {
+			onMasters(f.t, f.admin, flush)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// The functions go the moment before a transaction or a pipeline is sent: nothing is lost, done twice, or done by half.
+func TestFunctionsGoBeforeAPipelineIsSent(t *testing.T) {
+	t.Parallel()
+	withFunctions(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb, tag := t.Context(), server.Client(t), "{"+harness.UniqueName(t)+"}"
+		rdb.AddHook(shardedlist.NewHook(rdb, shardedlist.Match(tag+"*"), shardedlist.WithCapacity(2)))
+		fault := &flushBefore{t: t, admin: server.Client(t)}
+		rdb.AddHook(fault)
+		for name, together := range map[string]func(context.Context, func(redis.Pipeliner) error) ([]redis.Cmder, error){
+			"pipeline": rdb.Pipelined, "transaction": rdb.TxPipelined,
+		} {
+			var length, popped, count redis.Cmder
+			key := tag + name
+			for round := range 3 {
+				fault.armed.Store(round == 1)
+				_, err := together(ctx, func(pipe redis.Pipeliner) error {
+					count = pipe.Incr(ctx, "counter:"+key)
+					length = pipe.RPush(ctx, key, round, "x")
+					popped = pipe.LPop(ctx, key)
+					return nil
+				})
+				require.NoError(t, err, name)
+				assert.False(t, fault.armed.Load(), "it has struck")
+				assert.EqualValues(t, round+1, count.(*redis.IntCmd).Val(), name)
+				assert.EqualValues(t, round+2, length.(*redis.IntCmd).Val(), name)
+				assert.NotEmpty(t, popped.(*redis.StringCmd).Val(), name)
+			}
+		}
+	})
+}
+
+// A user who may call functions and not load them gets scripts, unless somebody else has loaded the library.
+func TestAUserWhoMayNotLoadFunctions(t *testing.T) {
+	t.Parallel()
+	withFunctions(t, func(t *testing.T, server *redistest.Server) {
+		ctx, admin := t.Context(), server.Client(t)
+		for _, node := range server.Nodes() {
+			_ = node.Client(t).Do(ctx, "ACL", "SETUSER", "caller", "on", ">secret", "~*", "&*", "+@all", "-function|load").Err() // a sentinel has no users of lists
+		}
+		as := func(o *redis.UniversalOptions) { o.Username, o.Password = "caller", "secret" }
+		for i, want := range []string{"scripts: NOPERM", "functions"} {
+			list := harness.OpenList(t, server.Client(t, as), harness.UniqueName(t))
+			_, err := list.RPush(ctx, "a", "b")
+			require.NoError(t, err)
+			value, err := list.LPop(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, "a", value)
+			info, err := list.Info(ctx)
+			require.NoError(t, err)
+			assert.True(t, strings.HasPrefix(info.Mode, want), "%d: %s", i, info.Mode)
+			onMasters(t, admin, func(ctx context.Context, node *redis.Client) error {
+				err := node.FunctionLoad(ctx, lua.Functions().Text).Err()
+				if err != nil && strings.Contains(err.Error(), "already exists") {
+					err = nil
+				}
+				return err
+			})
+		}
+	})
+}
+
+// A library of this name that lacks the functions is replaced; those of other versions stay, and are used beside it.
+func TestLibrariesOfOtherVersions(t *testing.T) {
+	t.Parallel()
+	withFunctions(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		const other = "shardedlist_00000000"
+		for _, name := range []string{lua.Functions().Name, other} {
+			onMasters(t, rdb, func(ctx context.Context, node *redis.Client) error {
+				return node.FunctionLoad(ctx, "#!lua name="+name+"\nredis.register_function('"+name+"_other', function() return 1 end)").Err()
+			})
+		}
+		list := harness.NewList(t, rdb)
+		_, err := list.RPush(ctx, "a", "b")
+		require.NoError(t, err)
+		info, err := list.Info(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, "functions", info.Mode)
+		assert.EqualValues(t, 1, rdb.FCall(ctx, other+"_other", []string{list.Name()}).Val())
+	})
+}
+
+// The master that gets the slot of a list, and one that has lost its functions, do not know them.
+func TestAMasterWithoutTheFunctions(t *testing.T) {
+	t.Parallel()
+	if redistest.WithoutFunctions() {
+		t.Skip("the servers have no functions")
+	}
+	server := redistest.Start(t, redistest.Cluster)
+	ctx, rdb := t.Context(), server.Client(t)
+	list := harness.NewList(t, rdb)
+	pushes := 0
+	push := func() {
+		pushes++
+		length, err := list.RPush(ctx, pushes)
+		require.NoError(t, err)
+		assert.EqualValues(t, pushes, length)
+	}
+	push()
+	slot := harness.Keys(list).Slot()
+	home, err := server.SlotOwner(ctx, slot)
+	require.NoError(t, err)
+	for i := 1; i < 3; i++ {
+		require.NoError(t, server.MoveSlot(ctx, slot, (home+i)%3, nil))
+		push()
+	}
+	onMasters(t, rdb, flush)
+	push()
+	info, err := list.Info(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, "functions", info.Mode)
+}
