@@ -293,17 +293,13 @@ func TestKeysOfTheLibraryAreNoLists(t *testing.T) {
 			require.NoError(t, w.rdb.RPush(ctx, bell, "1").Err())
 		}
 		w.list("waits", 1)
-		former := "{" + w.space + "former}:" // of layout 1, whose shards have no identity
-		require.NoError(t, w.rdb.HSet(ctx, former+"meta", "layout", 1, "first", 0, "last", 1, "cap", 3).Err())
-		require.NoError(t, w.rdb.RPush(ctx, former+"0", "a", "b", "c").Err())
-		require.NoError(t, w.rdb.RPush(ctx, former+"1", "d").Err())
 		names := []string{}
 		for row, err := range survey.Rows(ctx, w.rdb, survey.Options{Match: "*" + w.space + "*"}) {
 			require.NoError(t, err)
 			names = append(names, row.Name)
 		}
 		slices.Sort(names)
-		want := []string{w.space + "former", w.space + "spread", w.space + "waits", tagged + "new"}
+		want := []string{w.space + "spread", w.space + "waits", tagged + "new"}
 		slices.Sort(want)
 		assert.Equal(t, want, names)
 	})

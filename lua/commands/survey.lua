@@ -14,13 +14,6 @@
 --
 -- Safe because it changes nothing.
 
--- is_old_shard tells whether a plain key is a shard of a list of layout 1, whose shards have no identity.
-local function is_old_shard(key)
-  local stem = string.match(key, '^(.*{.+}.*:)%-?%d+$')
-  local layout = stem and redis.pcall('HGET', stem .. 'meta', 'layout')
-  return type(layout) == 'string' and (layout == '1' or string.sub(layout, -#stem - 1) == ' ' .. stem)
-end
-
 -- is_grave tells whether the list is that of the dead of a queue.
 local function is_grave()
   local stem = string.match(PREFIX, '^(.*:)dead:$')
@@ -66,9 +59,6 @@ local deleted = flags and (flags % 2 == 1 or flags % 4 < 2)
 if flags and not deleted then
   local fields = redis.call('HMGET', META, 'layout', 'old', 'expiry')
   return { 'spread', fields[1], fields[2] or '', fields[3] or '' }
-end
-if PLAIN and is_old_shard(PLAIN) then
-  PLAIN = nil
 end
 local info, list, head, tail
 if deleted or type(layout) == 'table' or (not layout and redis.call('EXISTS', META) == 1) then

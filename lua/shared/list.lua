@@ -20,10 +20,6 @@
 -- The prefix of the shards' keys is made once for each list that is created, and stays. So RENAME renames meta alone, and the
 -- keys of the shards keep the name under which the list was created.
 --
--- Layouts 1 and 2 had fields for the ids (first, last), the capacity (cap) and the waiting consumer (armed), and behind the
--- version nothing but the prefix. Layout 1 had shards at PREFIX, and one range of stale ones in the fields lo and hi. Such a
--- meta is read, and written as one of this layout; its shards stay where they are.
---
 -- Redis does not expire all keys of a list at the same moment. So the field expires alone decides whether the list has
 -- expired. The TTLs of the keys only free the memory of a list that nobody uses again. While the list lives, a shard has no
 -- TTL or one that ends well after the list, and meta outlives all shards.
@@ -122,10 +118,6 @@ local function save_list(list)
     redis.call('HSET', META, 'stale', stale_text(list))
   end
   save_part(list)
-  if list.old_fields then
-    redis.call('HDEL', META, 'first', 'last', 'cap', 'armed', 'lo', 'hi')
-    list.old_fields = nil
-  end
 end
 
 -- no_list returns the state of a list that does not exist. identify names its shards.
@@ -170,39 +162,24 @@ end
 
 -- read_pointers returns the state that the field layout holds, or nil if it is broken, and whether there may be other fields.
 local function read_pointers(layout)
-  if string.sub(layout, 1, 1) == LAYOUT then
-    local more, first, last, cap, digit, shards = string.match(layout, POINTERS)
-    if shards and string.byte(shards, -1) == EQUALS then
-      return {
-        first = 0, last = -1, cap = 0, armed = digit % 2 == 1, join = math.floor(digit / 2),
-        restored = string.sub(shards, 2, -2),
-      }, more == '+'
-    end
-    if shards and shards ~= '' and string.byte(shards, -1) ~= COLON then
-      shards = PREFIX .. shards .. ':'
-    end
-    return more and {
-      first = tonumber(first), last = tonumber(last), cap = tonumber(cap), armed = digit % 2 == 1,
-      join = math.floor(digit / 2), shards = shards,
-    }, more == '+'
+  local more, first, last, cap, digit, shards = string.match(layout, POINTERS)
+  if not more then
+    return nil
   end
-  local m = redis.call('HMGET', META, 'first', 'last', 'cap', 'armed')
-  local first, last = tonumber(m[1]), tonumber(m[2])
-  local shards = layout == '1' and PREFIX or string.sub(layout, 2)
-  return first and last and {
-    first = first, last = last, cap = tonumber(m[3]) or 0, armed = m[4] == '1', join = 0, shards = shards,
-    old_fields = layout,
-  }, true
+  local armed, join = digit % 2 == 1, math.floor(digit / 2)
+  if string.byte(shards, -1) == EQUALS then
+    return { first = 0, last = -1, cap = 0, armed = armed, join = join, restored = string.sub(shards, 2, -2) }, more == '+'
+  end
+  if shards ~= '' and string.byte(shards, -1) ~= COLON then
+    shards = PREFIX .. shards .. ':'
+  end
+  return {
+    first = tonumber(first), last = tonumber(last), cap = tonumber(cap), armed = armed, join = join, shards = shards,
+  }, more == '+'
 end
 
 -- read_stale reads the ranges of stale shards.
 local function read_stale(list, text)
-  if list.old_fields == '1' then
-    local range = redis.call('HMGET', META, 'lo', 'hi')
-    if range[1] and range[2] then
-      queue_sweep(list, tonumber(range[1]), tonumber(range[2]))
-    end
-  end
   while text and text ~= '' do
     local lo, hi, length, rest = string.match(text, '^(%S+) (%S+) (%d+) (.*)$')
     local range = { lo = tonumber(lo), hi = tonumber(hi), shards = string.sub(rest, 1, tonumber(length)) }
@@ -346,11 +323,10 @@ local function open(how, any, says)
     return nil, missing(aside, aside.left and aside.first or aside.last)
   end
   layout = aside and put_back(aside) or layout
-  local version = string.sub(layout, 1, 1)
   if string.find(layout, '^4 %d+ %d+ %d+ %S+ %S+ %d+ %d+ %S+ %S+ %d+ %d$') then -- see shared/spread_pointers.lua
     return nil, redis.error_reply('SPREADLIST this operation cannot be done on a list that is spread over many slots')
   end
-  if layout ~= '1' and version ~= '2' and not string.find(layout, '^' .. LAYOUT .. '%+? ') then
+  if not string.find(layout, '^' .. LAYOUT .. '%+? ') then
     return nil, redis.error_reply('BADLAYOUT meta is of another layout than ' .. LAYOUT)
   end
   local list, more = read_pointers(layout)

@@ -259,7 +259,6 @@ func TestRenameTakesTheSameCallsForAnyLength(t *testing.T) {
 					_, err := to.RPush(t.Context(), "replaced")
 					require.NoError(t, err)
 				},
-				"of the former layout": func(t *testing.T, from, _ *shardedlist.ShardedList) { toFormerLayout(t, from) },
 			} {
 				calls := map[int]map[string]int{}
 				for _, shards := range []int{10, 10, 5000} { // once to load the scripts
@@ -352,94 +351,6 @@ func (l *lastScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		}
 		return next(ctx, cmd)
 	}
-}
-
-// toFormerLayout stores a list with elements as layout 1 did: shards without an identity, and one range of stale shards.
-func toFormerLayout(t testing.TB, list *shardedlist.ShardedList) {
-	t.Helper()
-	rdb, ctx, keys := harness.Client(list), t.Context(), harness.Keys(list)
-	info, err := list.Info(ctx)
-	require.NoError(t, err)
-	for id := info.First; id <= info.Last; id++ {
-		require.NoError(t, rdb.Rename(ctx, harness.Shard(list, ctx, id), fmt.Sprint(keys.Prefix, id)).Err())
-	}
-	lo, hi := info.First-3, info.Last+1 // live ones are among them
-	for _, id := range []int64{lo, lo + 1, hi} {
-		require.NoError(t, rdb.RPush(ctx, fmt.Sprint(keys.Prefix, id), "stale").Err())
-	}
-	meta := []any{"layout", 1, "first", info.First, "last", info.Last, "cap", info.Capacity, "armed", 0, "lo", lo, "hi", hi}
-	require.NoError(t, rdb.HSet(ctx, keys.Meta, meta...).Err())
-}
-
-// A list of layout 2 is used as any other, and is one of the present layout from the next change of its pointers on.
-func TestAListOfLayout2GoesOn(t *testing.T) {
-	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		rdb, ctx := server.Client(t), t.Context()
-		for name, operate := range harness.Operations {
-			list := harness.NewList(t, rdb, shardedlist.WithCapacity(2))
-			_, err := list.RPush(ctx, "a", "b", "c", "d", "e", "f")
-			require.NoError(t, err)
-			info, err := list.Info(ctx)
-			require.NoError(t, err)
-			prefix, meta := strings.TrimSuffix(harness.Shard(list, ctx, 0), "0"), harness.Keys(list).Meta
-			former := []any{"layout", "2" + prefix, "first", info.First, "last", info.Last, "cap", info.Capacity, "armed", 0}
-			require.NoError(t, rdb.HSet(ctx, meta, former...).Err())
-			require.NoError(t, list.Check(ctx))
-			require.Len(t, harness.Content(t, list), 6)
-			require.NoError(t, operate(ctx, list), name)
-			_, err = list.LPush(ctx, "x", "y", "z")
-			require.NoError(t, err, name)
-			require.NoError(t, list.Check(ctx), name)
-			fields, err := rdb.HKeys(ctx, meta).Result()
-			require.NoError(t, err, name)
-			assert.NotContains(t, fields, "first", name)
-			assert.Regexp(t, "^3", rdb.HGet(ctx, meta, "layout").Val(), name)
-		}
-	})
-}
-
-// A list of layout 1 is used, renamed and replaced as any other. Its shards stay where they are.
-func TestAListOfLayout1GoesOn(t *testing.T) {
-	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		rdb := server.Client(t)
-		for name, operate := range harness.Operations {
-			list := harness.NewList(t, rdb, shardedlist.WithCapacity(2))
-			_, err := list.RPush(t.Context(), "a", "b", "c", "d", "e", "f")
-			require.NoError(t, err)
-			toFormerLayout(t, list)
-			require.NoError(t, list.Check(t.Context()))
-			require.Len(t, harness.Content(t, list), 6)
-			info, err := list.Info(t.Context())
-			require.NoError(t, err)
-			require.EqualValues(t, 7, info.Unswept)
-			require.NoError(t, operate(t.Context(), list), name)
-			require.NoError(t, list.Check(t.Context()), name)
-			_, err = list.LPush(t.Context(), "x")
-			require.NoError(t, err, name)
-			info, err = list.Info(t.Context())
-			require.NoError(t, err)
-			assert.Zero(t, info.Unswept, name)
-		}
-
-		from, to := harness.Pair(t, rdb, 7)
-		_, err := to.RPush(t.Context(), harness.Numbers(0, 9)...)
-		require.NoError(t, err)
-		toFormerLayout(t, from)
-		toFormerLayout(t, to)
-		require.NoError(t, from.Rename(t.Context(), to.Name()))
-		assert.Equal(t, harness.Keys(from).Prefix+"0", harness.Shard(to, t.Context(), 0))
-		_, err = from.RPush(t.Context(), harness.Numbers(10, 30)...)
-		require.NoError(t, err)
-		assert.Equal(t, harness.Words(harness.Numbers(0, 7)), harness.Content(t, to))
-		assert.Equal(t, harness.Words(harness.Numbers(10, 30)), harness.Content(t, from))
-		for _, list := range []*shardedlist.ShardedList{from, to} {
-			_, err = list.Del(t.Context())
-			require.NoError(t, err)
-			assert.Empty(t, harness.KeysOfList(t, list))
-		}
-	})
 }
 
 // Readers and poppers see the list under one name or the other, whole.

@@ -40,17 +40,16 @@ func Shard(l *shardedlist.ShardedList, ctx context.Context, id int64) string {
 	return ShardPrefix(Client(l).HGet(ctx, Keys(l).Meta, "layout").Val(), Keys(l).Prefix) + strconv.FormatInt(id, 10)
 }
 
-// ShardPrefix returns the prefix of the shards' keys that a field layout names, or else that of layout 1,
-// which is how the keys of the list begin.
-func ShardPrefix(layout, former string) string {
+// ShardPrefix returns the prefix of the shards' keys that a field layout names. prefix is how the keys of the list begin.
+func ShardPrefix(layout, prefix string) string {
 	words := strings.SplitN(layout, " ", 6)
 	switch {
 	case len(words) < 6 || words[5] == "":
-		return former
+		return prefix
 	case strings.HasSuffix(words[5], ":"):
 		return words[5]
 	}
-	return former + words[5] + ":"
+	return prefix + words[5] + ":"
 }
 
 // Words of the field layout, for pointer and setPointer.
