@@ -27,7 +27,7 @@ func TestKeysAreWhereTheServerSeesThem(t *testing.T) {
 				"hello 3 auth a b", "auth a b", "select 1", "echo a", "publish a b", "ping a", "keys a", "config get a", "acl whoami",
 				"zunionstore a 2 b c weights 1 2", "zunion 2 a b", "zmpop 2 a b min", "bzmpop 0 2 a b min", "bzpopmin a b 0", "sintercard 2 a b limit 1",
 				"sinterstore a b c", "zrangestore a b 0 1", "geosearchstore a b fromlonlat 1 1 byradius 1 m", "georadius a 1 1 1 m store b",
-				"georadius a 1 1 1 m", "georadiusbymember a m 1 m storedist b", "eval x 2 a b c", "eval x 0", "fcall f 1 a b", "sunion a b",
+				"georadius a 1 1 1 m", "georadiusbymember a m 1 m storedist b", "eval x 2 a b c", "eval x 0", "fcall_ro f 1 a b", "sunion a b",
 				"lpush a b c", "rpush a b", "lpop a 2", "llen a", "lindex a 0", "lrange a 0 1", "lset a 0 b", "linsert a before b c", "lrem a 0 b", "ltrim a 0 1",
 				"lpos a b", "lpushx a b", "rpushx a b", "lmove a b left right", "blmove a b left right 0", "rpoplpush a b", "brpoplpush a b 0",
 				"lmpop 2 a b left", "blmpop 0 2 a b left", "blpop a b 0", "brpop a 0", "del a b", "unlink a", "exists a b", "touch a", "type a", "expire a 1",

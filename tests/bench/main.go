@@ -38,6 +38,8 @@ var sections = []struct {
 	name    string
 	measure func(*bench, context.Context) error
 }{
+	{"workloads", (*bench).workloads},
+	{"everyday", (*bench).everyday},
 	{"throughput", (*bench).throughput},
 	{"network", (*bench).network},
 	{"pairs", (*bench).pairs},

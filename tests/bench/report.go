@@ -48,6 +48,12 @@ type target struct {
 // newReport makes the report of the sections that the results have.
 func newReport(from results) *report {
 	r := &report{results: from, plots: map[string][]byte{}}
+	if from.Workloads != nil {
+		r.workloads(from.Workloads)
+	}
+	if from.Everyday != nil {
+		r.everyday(from.Everyday)
+	}
 	if from.Throughput != nil {
 		r.throughput(from.Throughput)
 	}

@@ -19,24 +19,26 @@ type results struct {
 	Short    bool     `json:"short"`
 	Runs     int      `json:"runs"`
 
-	Throughput throughputs     `json:"throughput,omitempty"`
-	Network    *networkResults `json:"network,omitempty"`
-	Pairs      []pairsResult   `json:"pairs,omitempty"` // in twos, ours first
-	Many       *manyResult     `json:"many,omitempty"`
-	Large      throughputs     `json:"large,omitempty"`
-	Queue      []clientResult  `json:"queue,omitempty"`       // ours first
-	QueueApart []clientResult  `json:"queue_apart,omitempty"` // the server has a processor for itself
-	Jobs       *jobsResult     `json:"jobs,omitempty"`
-	Wakeup     *wakeupResult   `json:"wakeup,omitempty"`
-	Blocked    *blockedResult  `json:"blocked,omitempty"`
-	Cancel     *cancelResult   `json:"cancel,omitempty"`
-	Big        *bigResult      `json:"big,omitempty"`
-	Adopt      *adoptResult    `json:"adopt,omitempty"`
-	Memory     *memoryResult   `json:"memory,omitempty"`
-	Length     *lengthResult   `json:"length,omitempty"`
-	Book       *bookResult     `json:"book,omitempty"`
-	Spread     *spreadResult   `json:"spread,omitempty"`
-	Reshard    *reshardResult  `json:"reshard,omitempty"`
+	Throughput throughputs       `json:"throughput,omitempty"`
+	Network    *networkResults   `json:"network,omitempty"`
+	Pairs      []pairsResult     `json:"pairs,omitempty"` // in twos, ours first
+	Workloads  []workloadFigures `json:"workloads,omitempty"`
+	Everyday   []everydayFigures `json:"everyday,omitempty"`
+	Many       *manyResult       `json:"many,omitempty"`
+	Large      throughputs       `json:"large,omitempty"`
+	Queue      []clientResult    `json:"queue,omitempty"`       // ours first
+	QueueApart []clientResult    `json:"queue_apart,omitempty"` // the server has a processor for itself
+	Jobs       *jobsResult       `json:"jobs,omitempty"`
+	Wakeup     *wakeupResult     `json:"wakeup,omitempty"`
+	Blocked    *blockedResult    `json:"blocked,omitempty"`
+	Cancel     *cancelResult     `json:"cancel,omitempty"`
+	Big        *bigResult        `json:"big,omitempty"`
+	Adopt      *adoptResult      `json:"adopt,omitempty"`
+	Memory     *memoryResult     `json:"memory,omitempty"`
+	Length     *lengthResult     `json:"length,omitempty"`
+	Book       *bookResult       `json:"book,omitempty"`
+	Spread     *spreadResult     `json:"spread,omitempty"`
+	Reshard    *reshardResult    `json:"reshard,omitempty"`
 }
 
 // clientResult are the figures of one client.
