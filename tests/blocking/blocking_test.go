@@ -560,6 +560,8 @@ func TestElementsOnTheirWayComeFirst(t *testing.T) {
 	require.NoError(t, err)
 	_, err = direct.LPop(t.Context()) // the server knows the script
 	require.NoError(t, err)
+	_, err = list.LLen(t.Context()) // the client knows whether that has functions
+	require.NoError(t, err)
 
 	proxy.Set(redistest.Faults{DropReply: 1})
 	type result struct {

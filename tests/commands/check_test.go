@@ -20,7 +20,8 @@ func TestInfo(t *testing.T) {
 		list := harness.NewList(t, server.Client(t), shardedlist.WithCapacity(4))
 		info, err := list.Info(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, shardedlist.Info{Name: list.Name(), Last: -1, Slot: harness.Keys(list).Slot()}, info)
+		assert.Equal(t, shardedlist.Info{Name: list.Name(), Last: -1, Slot: harness.Keys(list).Slot(), Mode: info.Mode}, info)
+		assert.Regexp(t, "^(functions|scripts: the server has no functions)$", info.Mode)
 
 		_, err = list.RPush(t.Context(), harness.Numbers(0, 10)...)
 		require.NoError(t, err)
@@ -30,7 +31,8 @@ func TestInfo(t *testing.T) {
 		require.NoError(t, err)
 		assert.Positive(t, info.Bytes)
 		info.Bytes = 0
-		assert.Equal(t, shardedlist.Info{Name: list.Name(), First: -1, Last: 2, Shards: 4, Capacity: 4, Length: 11, Slot: harness.Keys(list).Slot()}, info)
+		assert.Equal(t, shardedlist.Info{Name: list.Name(), First: -1, Last: 2, Shards: 4, Capacity: 4, Length: 11, Slot: harness.Keys(list).Slot(), Mode: info.Mode}, info)
+		assert.Regexp(t, "^(functions|scripts: the server has no functions)$", info.Mode)
 	})
 }
 

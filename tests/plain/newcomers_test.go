@@ -668,6 +668,9 @@ func TestTheWatchCostsOneExists(t *testing.T) {
 			}
 			without, watches := callsOf(shardedlist.WithoutPlain()), callsOf()
 			without["exists"] += 5 * times
+			if redistest.WithoutFunctions() {
+				without["call"] = watches["call"] // the first of a script is sent twice
+			}
 			assert.Equal(t, without, watches)
 			assert.Equal(t, 5*times, watches["call"])
 		})
