@@ -321,7 +321,7 @@ func (s *Server) clear() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	client := s.processes[0].client
-	for _, command := range [][]any{{"FLUSHALL"}, {"SCRIPT", "FLUSH"}, {"FUNCTION", "FLUSH"}, {"CONFIG", "RESETSTAT"}} {
+	for _, command := range [][]any{{"FLUSHALL"}, {"SCRIPT", "FLUSH"}, {"FUNCTION", "FLUSH", "SYNC"}, {"CONFIG", "RESETSTAT"}} {
 		if err := client.Do(ctx, command...).Err(); err != nil {
 			return err
 		}

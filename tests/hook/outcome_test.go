@@ -248,7 +248,7 @@ func TestScriptsAreFlushedInsideAPipeline(t *testing.T) {
 			pipe := rdb.Pipeline()
 			pipe.RPush(ctx, name+":q", "1") // sent in full
 			pipe.ScriptFlush(ctx)
-			pipe.FunctionFlush(ctx)
+			pipe.Do(ctx, "FUNCTION", "FLUSH", "SYNC")
 			failed, repeated := pipe.RPush(ctx, name+":q", "2"), pipe.RPush(ctx, name+":other", "3")
 			_, err := pipe.Exec(ctx)
 			require.NoError(t, err)
