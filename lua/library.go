@@ -4,7 +4,6 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -130,9 +129,9 @@ func (a *assembler) command(command string) {
 			fmt.Fprintf(&before, "EACH.%s() or ", eachName(file))
 		}
 	}
-	text, _ := fs.ReadFile(files, "commands/"+command+".lua")
+	text, _ := read(files, "commands/"+command)
 	flags := ""
-	for _, flag := range flagsOf(string(text)) {
+	for _, flag := range flagsOf(text) {
 		flags += "'" + flag + "',"
 	}
 	fmt.Fprintf(&a.out, "do\nlocal function run()\n%send\n", text)
@@ -142,8 +141,8 @@ func (a *assembler) command(command string) {
 
 // split returns what of a file is done once, and what in each call.
 func split(file string) (once, each string) {
-	text, _ := fs.ReadFile(files, file+".lua")
-	once, each, _ = strings.Cut(string(text), inEachCall)
+	text, _ := read(files, file)
+	once, each, _ = strings.Cut(text, inEachCall)
 	return once, each
 }
 

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 )
 
 //go:embed shared/*.lua fast/*.lua commands/*.lua
@@ -22,8 +23,8 @@ const requires = "-- requires: "
 func Source(command string) string {
 	var source strings.Builder
 	for _, name := range mustCompose(command) {
-		text, _ := fs.ReadFile(files, name+".lua")
-		source.Write(text)
+		text, _ := read(files, name)
+		source.WriteString(text)
 	}
 	return source.String()
 }
@@ -78,11 +79,32 @@ func Commands() []string {
 }
 
 func mustCompose(command string) []string {
-	composed, err := compose(files, "commands/"+command)
+	if known, ok := composed.Load(command); ok {
+		return known.([]string)
+	}
+	names, err := compose(files, "commands/"+command)
 	if err != nil {
 		panic(err) // the files are part of this package
 	}
-	return composed
+	composed.Store(command, names)
+	return names
+}
+
+// composed is what mustCompose has returned, and texts what read has of this package: a program that starts needs all of it.
+var composed, texts sync.Map
+
+// read returns the text of a file.
+func read(files fs.FS, file string) (string, error) {
+	_, embedded := files.(embed.FS)
+	if text, ok := texts.Load(file); embedded && ok {
+		return text.(string), nil
+	}
+	bytes, err := fs.ReadFile(files, file+".lua")
+	text := string(bytes)
+	if embedded && err == nil {
+		texts.Store(file, text)
+	}
+	return text, err
 }
 
 // compose returns a file and all files that it requires, each once and after those that it requires itself.
@@ -106,12 +128,12 @@ func (c *composer) add(file string) error {
 	if slices.Contains(c.path, file) {
 		return fmt.Errorf("lua: a cycle of files: %s", strings.Join(path, " requires "))
 	}
-	text, err := fs.ReadFile(c.files, file+".lua")
+	text, err := read(c.files, file)
 	if err != nil {
 		return fmt.Errorf("lua: %s: %w", strings.Join(path, " requires "), err)
 	}
 	c.path = path
-	for _, required := range requiredBy(string(text)) {
+	for _, required := range requiredBy(text) {
 		if err := c.add(required); err != nil {
 			return err
 		}

@@ -147,7 +147,7 @@ func (r *Runner) asFunction(call Call) bool {
 // process sends a call as a function if the server has functions, and else as a script.
 func (r *Runner) process(ctx context.Context, call Call, noRetry bool) (*Command, error) {
 	for attempt := 0; r.asFunction(call); attempt++ {
-		cmd := call.command(ctx, noRetry, call.function())
+		cmd := call.command(ctx, noRetry, call.Args)
 		err := r.deliver(ctx, call, cmd)
 		switch {
 		case IsUnknown(err) && attempt < 3:
@@ -167,7 +167,7 @@ func (r *Runner) process(ctx context.Context, call Call, noRetry bool) (*Command
 
 // evaluate sends a call as a script, as EVAL if the server does not have that.
 func (r *Runner) evaluate(ctx context.Context, call Call, noRetry bool) (*Command, error) {
-	cmd := call.command(ctx, noRetry, call.Args)
+	cmd := call.command(ctx, noRetry, call.hashed())
 	err := r.deliver(ctx, call, cmd)
 	if isNoScript(err) {
 		cmd = call.command(ctx, noRetry, call.Eval())
@@ -277,14 +277,14 @@ type scriptAt struct {
 // behind would run all the same.
 func (b *Batch) words(r *Runner, call Call) []any {
 	if r.asFunction(call) {
-		return call.function()
+		return call.Args
 	}
 	if b.whole == nil {
 		b.whole = map[scriptAt]bool{}
 	}
 	at := scriptAt{call.Script, r.place(call.Key())}
 	if b.whole[at] {
-		return call.Args
+		return call.hashed()
 	}
 	b.whole[at] = true
 	return call.Eval()

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -21,11 +22,11 @@ import (
 // Script is one of the library's Lua scripts, with all that it requires.
 type Script struct {
 	name     string
-	function bool   // whether it is one
-	called   any    // the name of that function, a string; in an interface already, as each call needs it
-	source   string // as it is sent, see lua.Compact
-	hash     any    // a string
-	words    bool   // it takes a word for each key, see lua/shared/keys.lua
+	function bool // whether it is one
+	called   any  // the name of that function, a string; in an interface already, as each call needs it
+	words    bool // it takes a word for each key, see lua/shared/keys.lua
+
+	text func() text // what servers get that have no functions; most programs need none of it
 
 	readable func() string // the source with its comments
 	kind     stats.Kind
@@ -38,13 +39,20 @@ func Load(name string) *Script { return load(name, "") }
 // LoadAround is Load for a script that runs a source of the user's, see lua.Around.
 func LoadAround(name, source string) *Script { return load(name, lua.Around(source)) }
 
+// text is that of a script as it is sent, see lua.Compact.
+type text struct {
+	source string
+	hash   any // a string
+}
+
 func load(name, front string) *Script {
-	readable := func() string { return front + lua.Source(name) }
-	source := front + lua.Compact(lua.Source(name))
 	return &Script{
-		name: name, function: lua.IsFunction(name), called: lua.Functions().Function(name), source: source,
-		hash: redis.NewScript(source).Hash(), words: lua.Requires(name, "shared/keys"), readable: readable,
-		kind: stats.KindOf(name), fullName: fullName(name),
+		name: name, function: lua.IsFunction(name), called: lua.Functions().Function(name), words: lua.Requires(name, "shared/keys"),
+		text: sync.OnceValue(func() text {
+			source := front + lua.Compact(lua.Source(name))
+			return text{source, redis.NewScript(source).Hash()}
+		}),
+		readable: func() string { return front + lua.Source(name) }, kind: stats.KindOf(name), fullName: fullName(name),
 	}
 }
 
@@ -63,19 +71,22 @@ func (s *Script) Kind() stats.Kind { return s.kind }
 // Call is a script with its keys and arguments.
 type Call struct {
 	Script *Script
-	Args   []any       // the words of EVALSHA
+	Args   []any       // the words of FCALL, or of EVALSHA if the script is no function
 	Waits  bool        // for replicas, if the Runner has to wait for any
 	List   *stats.List // that the call is for, or nil
 }
 
-// keysAt is the position of the first key in the words of EVALSHA.
+// keysAt is the position of the first key in these words.
 const keysAt = 3
 
 // NewCall returns a call of the script on the keys, which are strings. The caller appends up to room arguments to Args. plain is what
 // the script is told of the plain key of each, see lua/shared/keys.lua.
 func NewCall(s *Script, keys []any, room int, plain ...any) Call {
 	args := make([]any, keysAt, keysAt+2*len(keys)+room)
-	args[0], args[1], args[2] = "evalsha", s.hash, len(keys)
+	args[0], args[1], args[2] = "fcall", s.called, len(keys)
+	if !s.function {
+		args[0], args[1] = "evalsha", s.text().hash
+	}
 	args = append(args, keys...)
 	for i := 0; s.words && i < len(keys); i++ {
 		if i < len(plain) {
@@ -109,17 +120,17 @@ func (c Call) Key() string { return c.Args[keysAt].(string) }
 // Keys returns the keys.
 func (c Call) Keys() []any { return c.Args[keysAt : keysAt+c.Args[keysAt-1].(int)] }
 
-// function returns the words of FCALL.
-func (c Call) function() []any {
+// hashed returns the words of EVALSHA.
+func (c Call) hashed() []any {
 	args := slices.Clone(c.Args)
-	args[0], args[1] = "fcall", c.Script.called
+	args[0], args[1] = "evalsha", c.Script.text().hash
 	return args
 }
 
 // Eval returns the words of EVAL, for a server that does not have the script.
 func (c Call) Eval() []any {
 	args := slices.Clone(c.Args)
-	args[0], args[1] = "eval", c.Script.source
+	args[0], args[1] = "eval", c.Script.text().source
 	return args
 }
 
@@ -178,9 +189,9 @@ func (r *Runner) deliver(ctx context.Context, call Call, cmd *Command) error {
 // words returns what is sent for a call if its script need not be sent in full.
 func (r *Runner) words(call Call) []any {
 	if r.asFunction(call) {
-		return call.function()
+		return call.Args
 	}
-	return call.Args
+	return call.hashed()
 }
 
 // Behind sends a call after another command, in one pipeline that go-redis does not retry: it would retry the whole pipeline if

@@ -234,11 +234,16 @@ func TestHookSendsPipelinesInOneRoundTrip(t *testing.T) {
 	for name, together := range map[string]func(context.Context, func(redis.Pipeliner) error) ([]redis.Cmder, error){
 		"pipeline": rdb.Pipelined, "transaction": rdb.TxPipelined,
 	} {
-		_, err := together(ctx, queue) // makes sure that the server has the functions
-		require.NoError(t, err, name)
-		*trips = harness.RoundTrips{}
-		cmds, err := together(ctx, queue)
-		require.NoError(t, err, name)
+		var cmds []redis.Cmder
+		for range 5 { // the first makes sure that the server has the functions, and so does the first after a connection was made
+			*trips = harness.RoundTrips{}
+			var err error
+			cmds, err = together(ctx, queue)
+			require.NoError(t, err, name)
+			if trips.Commands == 0 {
+				break
+			}
+		}
 		assert.Equal(t, harness.RoundTrips{Pipelines: 1}, *trips, name)
 		assert.Equal(t, int64(40), cmds[39].(*redis.IntCmd).Val())
 		assert.Equal(t, "0", cmds[41].(*redis.StringCmd).Val())
