@@ -204,7 +204,9 @@ func flushScripts(sc *scenario, random *rand.Rand) {
 
 // flushFunctions flushes at once: a Valkey 8.0 that does it in the background crashes if functions are called meanwhile, whoever's they are.
 func flushFunctions(sc *scenario, random *rand.Rand) {
-	sc.onMasters(func(ctx context.Context, node *redis.Client) error { return node.Do(ctx, "FUNCTION", "FLUSH", "SYNC").Err() })
+	sc.onMasters(func(ctx context.Context, node *redis.Client) error {
+		return node.Do(ctx, "FUNCTION", "FLUSH", "SYNC").Err()
+	})
 }
 
 // deleteLibrary deletes the library where it is: a client has seen it a moment before.

@@ -39,7 +39,9 @@ func onMasters(t *testing.T, rdb redis.UniversalClient, do func(ctx context.Cont
 	require.NoError(t, do(t.Context(), rdb.(*redis.Client)))
 }
 
-func flush(ctx context.Context, node *redis.Client) error { return node.Do(ctx, "FUNCTION", "FLUSH", "SYNC").Err() }
+func flush(ctx context.Context, node *redis.Client) error {
+	return node.Do(ctx, "FUNCTION", "FLUSH", "SYNC").Err()
+}
 
 // flushBefore is a hook that flushes the functions right before a pipeline with calls is sent.
 type flushBefore struct {
