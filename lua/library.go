@@ -22,6 +22,11 @@ type Library struct {
 // Function returns the name of the function that a command is.
 func (l *Library) Function(command string) string { return l.Name + "_" + command }
 
+const libraryPrefix = "shardedlist_"
+
+// LibraryPattern matches the names of the library's versions.
+const LibraryPattern = libraryPrefix + "*"
+
 // IsLoaded is a function of no keys. It replies with 1.
 const IsLoaded = "is_loaded"
 
@@ -29,7 +34,7 @@ const IsLoaded = "is_loaded"
 var Functions = sync.OnceValue(func() *Library {
 	text := newAssembler().text()
 	hash := sha1.Sum([]byte(text))
-	name := "shardedlist_" + hex.EncodeToString(hash[:4])
+	name := libraryPrefix + hex.EncodeToString(hash[:4])
 	return &Library{Name: name, Text: strings.ReplaceAll("#!lua name="+nameMark+"\n"+text, nameMark, name)}
 })
 

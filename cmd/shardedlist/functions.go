@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"github.com/shardedlist/shardedlist/internal/scan"
 	"github.com/shardedlist/shardedlist/lua"
 )
 
@@ -40,43 +40,29 @@ nothing. Servers older than Redis 7 have no functions.`,
 // functions prints the libraries of all masters, or deletes those of other versions.
 func (a *app) functions(ctx context.Context, rdb redis.UniversalClient, prune bool) error {
 	var mu sync.Mutex // masters of a cluster are visited at the same time
-	return eachMaster(ctx, rdb, func(ctx context.Context, node *redis.Client) error {
-		libraries, err := node.FunctionList(ctx, redis.FunctionListQuery{LibraryNamePattern: libraryPattern}).Result()
+	return scan.EachMaster(ctx, rdb, func(ctx context.Context, master redis.UniversalClient) error {
+		addr := master.(*redis.Client).Options().Addr
+		libraries, err := master.FunctionList(ctx, redis.FunctionListQuery{LibraryNamePattern: lua.LibraryPattern}).Result()
 		if err != nil {
-			return fmt.Errorf("functions: %s: %w", node.Options().Addr, err)
+			return fmt.Errorf("functions: %s: %w", addr, err)
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		for _, library := range libraries {
-			state := "other"
+			version := "other"
 			if library.Name == lua.Functions().Name {
-				state = "current"
+				version = "current"
 			} else if prune {
-				if err := node.FunctionDelete(ctx, library.Name).Err(); err != nil {
-					return fmt.Errorf("functions: %s: %w", node.Options().Addr, err)
+				if err := master.FunctionDelete(ctx, library.Name).Err(); err != nil {
+					return fmt.Errorf("functions: %s: %w", addr, err)
 				}
-				state = "deleted"
+				version = "deleted"
 			}
-			if err := a.printFields([]field{
-				{"master", node.Options().Addr}, {"library", library.Name}, {"functions", len(library.Functions)}, {"version", state},
-			}); err != nil {
+			err := a.printFields([]field{{"master", addr}, {"library", library.Name}, {"functions", len(library.Functions)}, {"version", version}})
+			if err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-}
-
-// libraryPattern matches the names of all versions.
-var libraryPattern = lua.Functions().Name[:strings.LastIndexByte(lua.Functions().Name, '_')] + "_*"
-
-// eachMaster visits the masters of a client.
-func eachMaster(ctx context.Context, rdb redis.UniversalClient, visit func(context.Context, *redis.Client) error) error {
-	switch rdb := rdb.(type) {
-	case *redis.ClusterClient:
-		return rdb.ForEachMaster(ctx, visit)
-	case *redis.Client:
-		return visit(ctx, rdb)
-	}
-	return fmt.Errorf("functions: not of %T", rdb)
 }

@@ -578,8 +578,10 @@ func (p *pipeline) forgotten() bool {
 	})
 }
 
-// again sends the calls that were refused so in a transaction of their own, as scripts. It returns what was sent.
+// again sends the calls that were refused so in a transaction of their own, as scripts. It returns what was sent. Whatever becomes of that,
+// the transaction is not repeated: its other commands have been carried out.
 func (p *pipeline) again(ctx context.Context, next redis.ProcessPipelineHook) ([]redis.Cmder, error) {
+	p.guard = nil
 	wire := []redis.Cmder{redis.NewStatusCmd(ctx, "multi")}
 	for _, part := range p.parts {
 		for i := range part.sent {

@@ -99,7 +99,7 @@ func Explain(err error) error {
 	case !IsReply(err):
 		return err
 	case RefusesScripts(err):
-		return fmt.Errorf("the server or its ACL does not allow EVAL and EVALSHA, which every operation needs: %w", err)
+		return fmt.Errorf("the server or its ACL does not allow EVAL and EVALSHA, which operations need that are not called as functions: %w", err)
 	case inScript.MatchString(err.Error()):
 		return fmt.Errorf("the server is older than Redis 6.2, or lacks a command that scripts need: %w", err)
 	case strings.HasSuffix(err.Error(), newcomersWait):

@@ -33,20 +33,24 @@ func (m Mode) String() string {
 	return fmt.Sprintf("scripts: %v", m.Reason)
 }
 
-// askAgain is when a server that could not load the library for reasons that pass, such as its memory, is asked once more.
+// askAgain is when a server that could not load the library for reasons that may pass, such as its memory, is asked once more.
 const askAgain = 10 * time.Second
 
 // servers is what is known of the servers of a client.
 type servers struct {
+	loading chan struct{} // has room for the one who loads the library
+
 	mu     sync.Mutex
 	mode   Mode
-	until  time.Time       // when it is to be found out again; zero for never
-	seen   map[string]bool // the nodes on which the library has been seen
-	loaded map[string]bool // those on which it has been seen since the last connection to them was made
+	until  time.Time            // when it is to be found out again; zero for never
+	seen   map[string]time.Time // when the library was last seen on a node
+	loaded map[string]bool      // the nodes on which it has been seen since the last connection to them was made
 }
 
 func newServers() *servers {
-	return &servers{mode: Mode{Functions: true}, seen: map[string]bool{}, loaded: map[string]bool{}}
+	return &servers{
+		loading: make(chan struct{}, 1), mode: Mode{Functions: true}, seen: map[string]time.Time{}, loaded: map[string]bool{},
+	}
 }
 
 // known has the servers of each client that is in use: by a weak pointer where the client is one of go-redis's own.
@@ -99,27 +103,34 @@ var errNoFunctions = errors.New("the server has no functions")
 
 // refuse makes scripts of all further calls.
 func (s *servers) refuse(reason error) {
+	until := time.Now().Add(askAgain)
+	if IsForbidden(reason) {
+		until = time.Time{}
+	}
 	if unknownCommand.MatchString(reason.Error()) {
 		reason = errNoFunctions
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mode, s.until = Mode{Reason: reason}, time.Time{}
-	if isFull(reason) || IsUnknown(reason) {
-		s.until = time.Now().Add(askAgain)
-	}
+	s.mode, s.until = Mode{Reason: reason}, until
 }
 
 func (s *servers) see(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seen[node], s.loaded[node] = true, true
+	s.seen[node], s.loaded[node] = time.Now(), true
 }
 
 func (s *servers) sees(node string, surely bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.loaded[node] || s.seen[node] && !surely
+	return s.loaded[node] || !surely && !s.seen[node].IsZero()
+}
+
+func (s *servers) seenSince(node string, began time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen[node].After(began)
 }
 
 // Mode returns how the client's servers carry out calls, as far as is known.
@@ -147,19 +158,23 @@ func (r *Runner) asFunction(call Call) bool {
 // process sends a call as a function if the server has functions, and else as a script.
 func (r *Runner) process(ctx context.Context, call Call, noRetry bool) (*Command, error) {
 	for attempt := 0; r.asFunction(call); attempt++ {
-		cmd := call.command(ctx, noRetry, call.Args)
+		cmd, began := call.command(ctx, noRetry, call.Args), time.Now()
 		err := r.deliver(ctx, call, cmd)
 		switch {
 		case IsUnknown(err) && attempt < 3:
-			if err := r.load(ctx, call.Key(), attempt); err != nil {
+			if err := r.load(ctx, call.Key(), attempt, began); err != nil {
 				return cmd, err
 			}
 		case IsUnknown(err) || refusesFunctions(err):
 			serversOf(r.Client).refuse(err)
-		case !isFull(err):
+		case isFull(err): // the script may do without memory, as it finds
+			evaluated, failure := r.evaluate(ctx, call, noRetry)
+			if RefusesScripts(failure) {
+				return cmd, err
+			}
+			return evaluated, failure
+		default:
 			return cmd, err
-		default: // the script may do without memory, as it finds
-			return r.evaluate(ctx, call, noRetry)
 		}
 	}
 	return r.evaluate(ctx, call, noRetry)
@@ -178,11 +193,22 @@ func (r *Runner) evaluate(ctx context.Context, call Call, noRetry bool) (*Comman
 
 // load loads the library on the server that has the key, or finds that the server has no functions. If that was done before, and the server
 // still does not know a function, the slot may be on its way to another master, or a library of this name may lack it. The error is that of
-// a connection, and the call that is to follow has not been sent.
-func (r *Runner) load(ctx context.Context, key string, attempt int) error {
+// a connection, and the call that is to follow has not been sent. Callers load one after another, and what one of them has loaded since a
+// call began is there for the others.
+func (r *Runner) load(ctx context.Context, key string, attempt int, began time.Time) error {
+	s := serversOf(r.Client)
 	node, addr, err := nodeOf(ctx, r.Client, key)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotRun, err)
+	}
+	select {
+	case s.loading <- struct{}{}:
+		defer func() { <-s.loading }()
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrNotRun, ctx.Err())
+	}
+	if attempt == 0 && (s.seenSince(addr, began) || !s.functions()) {
+		return nil
 	}
 	words := []any{"function", "load", lua.Functions().Text}
 	if attempt > 1 {
@@ -197,12 +223,12 @@ func (r *Runner) load(ctx context.Context, key string, attempt int) error {
 	}
 	switch {
 	case err == nil || IsReply(err) && strings.Contains(err.Error(), "already exists"):
-		serversOf(r.Client).see(addr)
+		s.see(addr)
 		return nil
 	case IsTransient(err):
 		return err
 	case IsReply(err):
-		serversOf(r.Client).refuse(err)
+		s.refuse(err)
 		return nil
 	default:
 		return fmt.Errorf("%w: the library could not be loaded: %w", ErrNotRun, err)
@@ -221,11 +247,12 @@ func (r *Runner) Prepare(ctx context.Context, key string, surely bool) {
 	if err != nil || s.sees(addr, surely) {
 		return
 	}
+	began := time.Now()
 	switch err := node.Process(ctx, NewCommand(ctx, "fcall", lua.Functions().Function(lua.IsLoaded), 0)); {
 	case err == nil:
 		s.see(addr)
 	case IsUnknown(err):
-		_ = r.load(ctx, key, 0)
+		_ = r.load(ctx, key, 0, began)
 	case refusesFunctions(err):
 		s.refuse(err)
 	}

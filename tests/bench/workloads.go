@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -278,50 +279,42 @@ func (b *bench) workloads(ctx context.Context) error {
 	return nil
 }
 
-// work has the workers repeat their tasks for a time, and returns the jobs a second, and the server's time for each.
+// work has the workers repeat their tasks for a time, and returns the jobs a second, and the server's time for each. What is counted is done
+// when the time is over: those who wait on then are not waited for.
 func work(ctx context.Context, s *server, d time.Duration, tasks []task) (figures, error) {
-	var done atomic.Int64
-	var stop atomic.Bool
-	var failure atomic.Pointer[error]
 	before, err := s.cpu(ctx)
 	if err != nil {
 		return figures{}, err
 	}
-	start := time.Now()
-	timer := time.AfterFunc(d, func() { stop.Store(true) })
-	defer timer.Stop()
+	var done atomic.Int64
+	var stop atomic.Bool
+	failures := make(chan error, len(tasks))
 	var workers sync.WaitGroup
-	var counted, elapsed atomic.Int64 // when the time was over: those who wait are not waited for
+	start := time.Now()
 	for _, task := range tasks {
 		workers.Go(func() {
 			for !stop.Load() {
 				jobs, err := task(ctx)
 				if err != nil {
-					failure.CompareAndSwap(nil, &err)
-					stop.Store(true)
+					failures <- err
+					return
 				}
-				if !stop.Load() {
-					done.Add(int64(jobs))
-				}
-			}
-			if elapsed.CompareAndSwap(0, int64(time.Since(start))) {
-				counted.Store(done.Load())
+				done.Add(int64(jobs))
 			}
 		})
 	}
-	for !stop.Load() {
-		time.Sleep(time.Millisecond)
+	select {
+	case err = <-failures:
+	case <-time.After(d):
 	}
-	after, err := s.cpu(ctx)
+	jobs, elapsed := max(done.Load(), 1), time.Since(start)
+	stop.Store(true)
+	after, cpuErr := s.cpu(ctx)
 	workers.Wait()
-	if failed := failure.Load(); failed != nil {
-		return figures{}, *failed
-	}
-	if err != nil {
+	if err = cmp.Or(err, cpuErr); err != nil {
 		return figures{}, err
 	}
-	jobs := max(counted.Load(), 1)
-	return figures{Ops: float64(jobs) / time.Duration(elapsed.Load()).Seconds(), CPU: (after - before) / time.Duration(jobs)}, nil
+	return figures{Ops: float64(jobs) / elapsed.Seconds(), CPU: (after - before) / time.Duration(jobs)}, nil
 }
 
 func (r *report) workloads(rows []workloadFigures) {

@@ -2,7 +2,11 @@ package server
 
 import (
 	"context"
+	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -72,21 +76,34 @@ func TestFunctionsGoBeforeAPipelineIsSent(t *testing.T) {
 		for name, together := range map[string]func(context.Context, func(redis.Pipeliner) error) ([]redis.Cmder, error){
 			"pipeline": rdb.Pipelined, "transaction": rdb.TxPipelined,
 		} {
-			var length, popped, count redis.Cmder
-			key := tag + name
 			for round := range 3 {
 				fault.armed.Store(round == 1)
+				var count, length *redis.IntCmd
+				var popped *redis.StringCmd
 				_, err := together(ctx, func(pipe redis.Pipeliner) error {
-					count = pipe.Incr(ctx, "counter:"+key)
-					length = pipe.RPush(ctx, key, round, "x")
-					popped = pipe.LPop(ctx, key)
+					count = pipe.Incr(ctx, "counter:"+tag+name)
+					length = pipe.RPush(ctx, tag+name, round, "x")
+					popped = pipe.LPop(ctx, tag+name)
 					return nil
 				})
 				require.NoError(t, err, name)
 				assert.False(t, fault.armed.Load(), "it has struck")
-				assert.EqualValues(t, round+1, count.(*redis.IntCmd).Val(), name)
-				assert.EqualValues(t, round+2, length.(*redis.IntCmd).Val(), name)
-				assert.NotEmpty(t, popped.(*redis.StringCmd).Val(), name)
+				assert.EqualValues(t, round+1, count.Val(), name)
+				assert.EqualValues(t, round+2, length.Val(), name)
+				assert.NotEmpty(t, popped.Val(), name)
+			}
+			for round := range 3 { // of one call, what is sent again is as short as can be
+				fault.armed.Store(round == 1)
+				var count, length *redis.IntCmd
+				_, err := together(ctx, func(pipe redis.Pipeliner) error {
+					count = pipe.Incr(ctx, "counter:"+tag+name)
+					length = pipe.RPush(ctx, tag+name, "y")
+					return nil
+				})
+				require.NoError(t, err, name)
+				assert.False(t, fault.armed.Load(), "it has struck")
+				assert.EqualValues(t, round+4, count.Val(), name)
+				assert.EqualValues(t, round+4, length.Val(), name)
 			}
 		}
 	})
@@ -164,6 +181,7 @@ func TestAMasterWithoutTheFunctions(t *testing.T) {
 	home, err := server.SlotOwner(ctx, slot)
 	require.NoError(t, err)
 	for i := 1; i < 3; i++ {
+		require.NoError(t, flush(ctx, server.Nodes()[(home+i)%3].Client(t).(*redis.Client))) // the master that gets the slot
 		require.NoError(t, server.MoveSlot(ctx, slot, (home+i)%3, nil))
 		push()
 	}
@@ -172,4 +190,75 @@ func TestAMasterWithoutTheFunctions(t *testing.T) {
 	info, err := list.Info(ctx)
 	require.NoError(t, err)
 	assert.Equal(t, "functions", info.Mode)
+}
+
+// Callers that find no library at the same time load it once, or nearly.
+func TestManyFirstCallers(t *testing.T) {
+	t.Parallel()
+	withFunctions(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t, harness.Patient)
+		var callers sync.WaitGroup
+		start := make(chan struct{})
+		for i := range 64 {
+			list := harness.OpenList(t, rdb, fmt.Sprintf("{%s}%d", t.Name(), i))
+			callers.Go(func() {
+				<-start
+				_, err := list.RPush(t.Context(), "a")
+				assert.NoError(t, err)
+			})
+		}
+		close(start)
+		callers.Wait()
+		loads := 0
+		onMasters(t, rdb, func(ctx context.Context, node *redis.Client) error {
+			info, err := node.Info(ctx, "commandstats").Result()
+			if match := regexp.MustCompile(`cmdstat_function\|load:calls=(\d+)`).FindStringSubmatch(info); match != nil {
+				n, _ := strconv.Atoi(match[1])
+				loads += n
+			}
+			return err
+		})
+		assert.Equal(t, 1, loads, "all lists are on one master")
+	})
+}
+
+// While memory is full, a library cannot be loaded: the first calls are scripts. A user without EVAL hears that memory is full, and not that
+// EVAL is missing.
+func TestFunctionsWhileMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	if redistest.WithoutFunctions() {
+		t.Skip("the servers have no functions")
+	}
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, kind)
+			ctx, admin := t.Context(), server.Client(t)
+			list := harness.NewList(t, admin)
+			_, err := list.RPush(ctx, "a", "b")
+			require.NoError(t, err)
+			require.NoError(t, admin.Do(ctx, "ACL", "SETUSER", "caller", "on", ">secret", "~*", "&*", "+@all", "-eval", "-evalsha").Err())
+			restricted := harness.OpenList(t, server.Client(t, func(o *redis.UniversalOptions) { o.Username, o.Password = "caller", "secret" }), list.Name())
+
+			require.NoError(t, admin.ConfigSet(ctx, "maxmemory", "1").Err())
+			_, err = restricted.RPush(ctx, "c")
+			require.ErrorContains(t, err, "OOM")
+			assert.NotContains(t, err.Error(), "EVAL")
+			value, err := restricted.LPop(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, "a", value)
+
+			require.NoError(t, admin.Do(ctx, "FUNCTION", "FLUSH", "SYNC").Err())
+			fresh := harness.OpenList(t, server.Client(t), list.Name())
+			_, err = fresh.RPush(ctx, "c")
+			require.ErrorContains(t, err, "OOM")
+			value, err = fresh.LPop(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, "b", value)
+			info, err := fresh.Info(ctx)
+			require.NoError(t, err)
+			assert.Regexp(t, "^scripts: OOM ", info.Mode)
+			require.NoError(t, admin.ConfigSet(ctx, "maxmemory", "0").Err())
+		})
+	}
 }
