@@ -151,7 +151,7 @@ func (o Operation) do(ctx context.Context, s *Session) (outcome Outcome, heard b
 		if outcome.Status == Done && o.Reclaimer != nil {
 			o.Reclaimer.Reclaim(outcome.Reply)
 		}
-		_, _ = o.pool.Put(s, o, outcome)
+		o.pool.putBack(s, o, outcome)
 	}()
 	return Outcome{}, false
 }

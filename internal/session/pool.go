@@ -100,20 +100,28 @@ func (p *Pool) MayLeave() bool { return !p.Disabled && p.Runner.Replicas == 0 &&
 
 // Put takes back the session of an operation that ended or was given up. It returns the reply and the error for the caller.
 func (p *Pool) Put(s *Session, op Operation, outcome Outcome) (any, error) {
+	p.putBack(s, op, outcome)
 	if outcome.Status == Unknown {
-		resolved := Abandon(op.Orders)
-		p.resolveLater(func(ctx context.Context, until time.Time) {
-			defer resolved()
-			if outcome := s.Resolve(ctx, until); outcome.Status != Unknown {
-				go outcome.Reclaim() // may take until the server has memory, and others wait to be resolved
-				p.idle.Put(s)
-			}
-		})
 		return nil, p.Lost(outcome.Err, op.Reclaimer != nil)
 	}
-	s.ForgetLarge()
-	p.idle.Put(s)
 	return outcome.Reply, outcome.Err
+}
+
+// putBack is Put for an operation whose caller has gone, and has heard of it.
+func (p *Pool) putBack(s *Session, op Operation, outcome Outcome) {
+	if outcome.Status != Unknown {
+		s.ForgetLarge()
+		p.idle.Put(s)
+		return
+	}
+	resolved := Abandon(op.Orders)
+	p.resolveLater(func(ctx context.Context, until time.Time) {
+		defer resolved()
+		if outcome := s.Resolve(ctx, until); outcome.Status != Unknown {
+			go outcome.Reclaim() // may take until the server has memory, and others wait to be resolved
+			p.idle.Put(s)
+		}
+	})
 }
 
 // resolving holds what is to be resolved of operations that were given up. One goroutine does it, so that callers who cancel

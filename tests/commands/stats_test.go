@@ -198,25 +198,30 @@ func TestUnknownOutcomesAreCounted(t *testing.T) {
 		},
 		"set": func(ctx context.Context, list *shardedlist.ShardedList) error { return list.LSet(ctx, 0, "x") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server, proxy := redistest.Shared(t, redistest.Redis), redistest.NewProxy(t)
-			rdb := server.Client(t, harness.Through(proxy))
-			list := harness.NewList(t, rdb)
-			_, err := list.RPush(t.Context(), "a")
-			require.NoError(t, err)
-			proxy.Set(redistest.Faults{CutReply: 1})
-			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-			defer cancel()
-			require.ErrorIs(t, call(ctx, list), shardedlist.ErrOutcomeUnknown)
-			proxy.Set(redistest.Faults{})
-			s := list.Stats()
-			assert.EqualValues(t, 1, s.OutcomesUnknown)
-			assert.Positive(t, s.Repeats)
-			_, err = list.RPush(t.Context(), "b")
-			require.NoError(t, err)
-			assert.EqualValues(t, 1, list.Stats().OutcomesUnknown)
-		})
+		for how, fault := range map[string]redistest.Faults{"cut": {CutReply: 1}, "no answer": {DropReply: 1}} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				t.Parallel()
+				server, proxy := redistest.Shared(t, redistest.Redis), redistest.NewProxy(t)
+				rdb := server.Client(t, harness.Through(proxy))
+				list := harness.NewList(t, rdb)
+				_, err := list.RPush(t.Context(), "a")
+				require.NoError(t, err)
+				sent := &listens{}
+				rdb.AddHook(sent)
+				proxy.Set(fault)
+				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+				defer cancel()
+				require.ErrorIs(t, call(ctx, list), shardedlist.ErrOutcomeUnknown)
+				proxy.Set(redistest.Faults{})
+				s := list.Stats()
+				assert.EqualValues(t, 1, s.OutcomesUnknown)
+				assert.True(t, s.Repeats > 0 || how == "no answer")
+				require.Eventually(t, func() bool { return sent.has("resolve") }, harness.FaultPatience(), time.Millisecond, "it is resolved, later")
+				_, err = list.RPush(t.Context(), "b")
+				require.NoError(t, err)
+				assert.EqualValues(t, 1, list.Stats().OutcomesUnknown)
+			})
+		}
 	}
 }
 
@@ -357,6 +362,13 @@ func (l *listens) note(cmd redis.Cmder) {
 		name = called
 	}
 	l.seen = append(l.seen, told{name, cmd.FullName(), list, operation})
+}
+
+// has tells whether the script of an operation was sent.
+func (l *listens) has(operation string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.seen, func(cmd told) bool { return cmd.operation == operation })
 }
 
 func (l *listens) DialHook(next redis.DialHook) redis.DialHook { return next }
