@@ -233,6 +233,6 @@ func (sc *scenario) endRollout(l *queueLedger, spec queueSpec) {
 	case info.Newcomers > 0 || info.Restoring || info.Restored:
 		sc.violate("%s is not sharded after Adopt: %+v", spec.Push, info)
 	case sc.quit.Err() == nil && (l.adopted == 0 || l.restored == 0):
-		sc.violate("of Adopt %d calls were done, and of Restore %d", l.adopted, l.restored)
+		sc.missEvidence("of Adopt %d calls were done, and of Restore %d", l.adopted, l.restored)
 	}
 }

@@ -62,6 +62,8 @@ type scenario struct {
 	inPlay    map[string]int // the spread lists in use: how many parts they have
 	calls     int            // of rounds
 	answered  int            // of those, the ones that had a result
+
+	inconclusive bool // see missEvidence
 }
 
 // hasRounds reports whether there are rounds with the clients. In pipelines and transactions a call has no moment of its own. While a slot
@@ -150,11 +152,11 @@ func (sc *scenario) showEvidence() {
 	switch {
 	case sc.quit.Err() != nil || sc.ctx.Err() != nil:
 	case !struck, sc.proxies != nil && strikes == 0:
-		sc.violate("no fault has struck")
+		sc.missEvidence("no fault has struck")
 	case 2*sc.answered < sc.calls:
-		sc.violate("of %d calls in rounds, only %d had a result", sc.calls, sc.answered)
+		sc.missEvidence("of %d calls in rounds, only %d had a result", sc.calls, sc.answered)
 	case sc.unreached != "" && !sc.reached:
-		sc.violate("%s", sc.unreached)
+		sc.missEvidence("%s", sc.unreached)
 	}
 }
 
@@ -200,6 +202,23 @@ func (v violation) Error() string { return string(v) }
 
 func (sc *scenario) violate(format string, args ...any) {
 	sc.fail(violation(fmt.Sprintf(format, args...)))
+}
+
+// missEvidence ends a scenario that has broken no promise, but has not shown either that it would have noticed.
+func (sc *scenario) missEvidence(format string, args ...any) {
+	sc.mu.Lock()
+	sc.inconclusive = true
+	sc.mu.Unlock()
+	sc.violate(format, args...)
+}
+
+// longer returns the same scenario with more time, not yet begun.
+func (sc *scenario) longer() *scenario {
+	r := row{Fault: sc.row.Fault, Server: sc.row.Server, Clients: sc.row.Clients, Command: sc.row.Command}
+	return &scenario{
+		fault: sc.fault, kind: sc.kind, clients: sc.clients, seed: sc.seed, span: 3 * sc.span,
+		variant: sc.variant, foreign: sc.foreign, only: sc.only, out: sc.out, row: r,
+	}
 }
 
 // tear notes a transaction of which only a part was carried out.
