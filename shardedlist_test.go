@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { harness.Main(m) }
 // each runs a test on each server, with a client and a name that no other test uses.
 func each(t *testing.T, test func(t *testing.T, ctx context.Context, rdb redis.UniversalClient, name string)) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		test(t, t.Context(), server.Client(t), harness.UniqueName(t))
 	})
 }
@@ -89,7 +89,7 @@ func TestAnEmptyListIsNoList(t *testing.T) {
 // Random operations, on the list and on a plain list of the same server, return the same, value for value.
 func TestAListDoesAsAPlainList(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		clients := []redis.UniversalClient{server.Client(t), server.Client(t)}
 		for seed := range redistest.Times(2, 10) {
 			tape := []byte{}

@@ -154,6 +154,7 @@ func TestACallCountsOnceOverABrokenNetwork(t *testing.T) {
 // An orderly failover loses nothing.
 func TestACallCountsOnceThroughAFailover(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	for _, kind := range []redistest.Kind{redistest.Sentinel, redistest.ReplicatedCluster} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -202,7 +203,7 @@ func TestAPlainCounterCountsTwiceOverABrokenNetwork(t *testing.T) {
 // One reply is lost for sure, that of a call which the server has admitted: the caller gets the recorded reply.
 func TestALostReplyIsRepeated(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		for what, operate := range everyCall(t, rdb) {
 			l, call := operate()
@@ -433,7 +434,7 @@ func (l *loseAll) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 // A caller whose context ends while its call cannot be answered gets the error of the context, also between two attempts.
 func TestACancelledCallSaysSoThoughItsReplyWasLost(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		calls := everyCall(t, rdb)
 		for _, what := range []string{"refresh", "release"} {

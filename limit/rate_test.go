@@ -120,6 +120,7 @@ const (
 // are used up.
 func TestAFixedWindowAdmitsWhatItMayAndNoMore(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		name := newName(t, server.Client(t))
 		admissions, refusals := demand(t, server, func(rdb redis.UniversalClient) func(context.Context, int64) (Decision, error) {
@@ -188,6 +189,7 @@ func TestOnlyAFixedWindowHasADoubleBurst(t *testing.T) {
 // be admitted is used.
 func TestASlidingWindowAdmitsWhatItMayAndNoMore(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		name := newName(t, server.Client(t))
 		admissions, refusals := demand(t, server, func(rdb redis.UniversalClient) func(context.Context, int64) (Decision, error) {

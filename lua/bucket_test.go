@@ -124,7 +124,7 @@ func randomBucketCase(rng *rand.Rand) bucketCase {
 // The arithmetic agrees with a model that counts tokens, debts included.
 func TestBucketAgreesWithAModel(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		seed := rand.Uint64()
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -22,6 +22,7 @@ import (
 // paths take many of the steps.
 func TestFastPathsDoAsTheirCommands(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()

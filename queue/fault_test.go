@@ -198,7 +198,7 @@ func TestEachJobIsDoneOnceThoughConnectionsBreak(t *testing.T) {
 
 func TestEachJobIsDoneThoughConsumersDie(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		var clients atomic.Int64
 		done := scenario{jobs: 800, producers: 2, consumers: 3, lives: 60, options: []Option{Lease(MinLease), Concurrency(7)},
 			client: func() redis.UniversalClient { clients.Add(1); return server.Client(t) }}.run(t)

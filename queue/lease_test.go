@@ -155,6 +155,7 @@ func TestElementsThatOthersPushAreJobs(t *testing.T) {
 // Large jobs that fail together are not delayed by one script, which reads and writes them all.
 func TestASettleIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	server := redistest.Start(t, redistest.Redis)
 	ctx, rdb := t.Context(), server.Client(t)
 	q := newQueue(t, rdb, Backoff(func(int) time.Duration { return time.Hour }))

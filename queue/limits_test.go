@@ -51,6 +51,7 @@ func (b *begins) most(window int64) (most int) {
 // Many processes with many workers do not exceed the rate in any window, and use it.
 func TestTheRateHoldsOverAllProcesses(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	for _, limit := range []struct {
 		name        string
 		rate, burst int64

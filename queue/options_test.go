@@ -80,6 +80,7 @@ func TestProcessesMayTakeFromDifferentEnds(t *testing.T) {
 // An element that is larger than any payload that Push takes is a job, too, and may fail.
 func TestAnElementThatIsTooLargeForPushIsAJob(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()

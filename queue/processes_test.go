@@ -154,6 +154,7 @@ func onProcesses(t *testing.T, p process, test func(t *testing.T, server *redist
 // Twenty processes of fifty workers begin no more jobs than the rate and the burst allow, by the server's record, and nearly as many.
 func TestTheRateHoldsOverRealProcesses(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	limit := process{Rate: 300, Burst: 300, Lease: time.Hour} // no heartbeat
 	onProcesses(t, limit, func(t *testing.T, server *redistest.Server, q *Queue, p process) {
 		const jobs = 2000
@@ -183,6 +184,7 @@ func TestTheRateHoldsOverRealProcesses(t *testing.T) {
 // that is killed frees its share within a lease.
 func TestTheConcurrencyHoldsOverRealProcesses(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	limit := process{Concurrency: 100, Lease: 3 * time.Second, Work: 500 * time.Millisecond}
 	onProcesses(t, limit, func(t *testing.T, server *redistest.Server, q *Queue, p process) {
 		const jobs = 2000

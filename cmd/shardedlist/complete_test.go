@@ -86,6 +86,7 @@ func TestCompletionOfListNames(t *testing.T) {
 // However many keys there are, and whatever the server does, completion ends.
 func TestCompletionIsBounded(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	server := redistest.Start(t, redistest.Redis)
 	pipe := server.Client(t).Pipeline()
 	for i := range 3 * scanCount {

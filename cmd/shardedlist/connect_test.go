@@ -309,6 +309,7 @@ func TestTheProgramDoesNotIntroduceItself(t *testing.T) {
 // On a cluster, the lists of a pattern are on all masters, and each shares a slot with its key, whatever its name.
 func TestAdoptAndRestoreOnACluster(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	cluster := redistest.Shared(t, redistest.Cluster)
 	ctx, rdb := t.Context(), cluster.Client(t)
 	var names []string

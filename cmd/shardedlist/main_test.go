@@ -449,6 +449,7 @@ demo --lines 10`
 // The examples in the help of Redis's commands are right.
 func TestExamplesOfRedisCommandsRun(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	server := redistest.Start(t, redistest.Redis)
 	for _, c := range redisCommands {
 		require.NoError(t, server.Client(t).FlushAll(t.Context()).Err())

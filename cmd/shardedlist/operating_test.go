@@ -21,6 +21,7 @@ import (
 // What docs/operating.md tells to type works, and shows what the page says.
 func TestTheOperatingPage(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	page, err := os.ReadFile("../../docs/operating.md")
 	require.NoError(t, err)
 	script := "set -euo pipefail\n"
@@ -64,6 +65,7 @@ func TestTheOperatingPage(t *testing.T) {
 // The operator of docs/operating.md can look at everything, and can change nothing.
 func TestPermissionsOfAnOperator(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	page, err := os.ReadFile("../../docs/operating.md")
 	require.NoError(t, err)
 	rule := regexp.MustCompile(`(?m)^ {4}ACL SETUSER operator (.*)$`).FindSubmatch(page)

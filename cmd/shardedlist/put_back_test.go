@@ -40,6 +40,7 @@ func (l *limited) Write(p []byte) (int, error) {
 // What a command popped and could not print is in the list again, in its order, and nothing is there twice.
 func TestWhatCannotBePrintedIsPutBack(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	for _, kind := range redistest.Kinds(everyKind...) {
 		for _, layout := range everyLayout {
 			t.Run(string(kind)+"/"+layout, func(t *testing.T) {
@@ -160,6 +161,7 @@ func TestOnlyTheLastPageIsPutBack(t *testing.T) {
 
 func TestAFullDiskAndAClosedPipe(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip(err)

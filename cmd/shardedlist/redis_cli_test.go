@@ -128,6 +128,7 @@ const comparedCommands = `
 // difference: if there is no element, other programs get no line.
 func TestRepliesAreThoseOfRedisCLI(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	for _, kind := range []redistest.Kind{redistest.Redis, redistest.Cluster, redistest.Sentinel} {
 		for i, layout := range everyLayout {
 			for j, flag := range []string{"--no-raw", "--raw", "--json"} {

@@ -23,6 +23,7 @@ import (
 // What script prints does, as EVAL, what the command does; in the debugger, it replies the same and changes nothing.
 func TestScriptsRunAsTheirCommands(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey, redistest.Cluster, redistest.Sentinel) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()

@@ -218,6 +218,7 @@ func TestATransactionOfTheShellRefusesLists(t *testing.T) {
 // What the shell popped and cannot print is put back, as by other commands.
 func TestTheShellPutsBack(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	for _, kind := range redistest.Kinds(everyKind...) {
 		for _, layout := range everyLayout {
 			t.Run(string(kind)+"/"+layout, func(t *testing.T) {

@@ -47,6 +47,7 @@ func TestTerminal(t *testing.T) {
 
 func TestProgressBar(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	terminal, screen := openTerminal(t)
 	var stdout bytes.Buffer
 	assert.Zero(t, execute(t.Context(), []string{"demo", "--lines", "30000", "--embedded"}, nil, &stdout, terminal))
@@ -59,6 +60,7 @@ func TestProgressBar(t *testing.T) {
 
 func TestWidth(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	for _, columns := range []int{60, 132} {
 		terminal, screen := openTerminal(t)
 		require.NoError(t, unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: uint16(columns)}))

@@ -101,6 +101,7 @@ func (g *growing) LRange(ctx context.Context, start, stop int64) ([]string, erro
 // What is pushed between the reads of a look is printed once.
 func TestWatchPrintsOnceWhatIsPushedMeanwhile(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	list, err := shardedlist.New(redistest.Start(t, redistest.Embedded).Client(t), "l")
 	require.NoError(t, err)
 	grown := &growing{ShardedList: list}

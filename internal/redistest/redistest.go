@@ -72,11 +72,23 @@ const (
 )
 
 // Each runs test as one parallel subtest for each of Embedded, Redis, Cluster
-// and Valkey, or in the short form for Redis and Cluster, if they are installed.
+// and Valkey, or in the short form for Redis, if that is installed.
 // All tests of the process share the Cluster, which takes seconds to
 // start. A test has any other server for itself: it gets one that earlier tests
 // have left as it was, empty again.
 func Each(t *testing.T, test func(t *testing.T, server *Server)) {
+	t.Helper()
+	each(t, false, test)
+}
+
+// EachAndCluster is Each for what is about clusters: it runs on Cluster in the
+// short form, too.
+func EachAndCluster(t *testing.T, test func(t *testing.T, server *Server)) {
+	t.Helper()
+	each(t, true, test)
+}
+
+func each(t *testing.T, clusters bool, test func(t *testing.T, server *Server)) {
 	t.Helper()
 	for _, kind := range []Kind{Embedded, Redis, Cluster, Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -84,6 +96,8 @@ func Each(t *testing.T, test func(t *testing.T, server *Server)) {
 			switch {
 			case !Long() && standIn(kind):
 				t.Skip("redistest: it runs where Redis is not installed, and with -long")
+			case !Long() && kind == Cluster && !clusters:
+				t.Skip("redistest: it runs with -long")
 			case kind == Embedded:
 				server := Start(t, kind)
 				server.runClock()
@@ -204,16 +218,16 @@ func Main(m *testing.M) interface{ Run() int } {
 
 type runner struct{ *testing.M }
 
-// parallel is how many tests run at once by default: they wait for servers more
-// than they compute.
-const parallel = 12
+// How many tests run at once by default, in the short form and in the long one:
+// they wait for servers more than they compute.
+const parallel, parallelLong = 20, 12
 
 func (r runner) Run() int {
 	defer closeShared()
 	flag.Parse()
 	fuzzing := flag.Lookup("test.fuzz").Value.String() != "" // whose workers compute
 	if !fuzzing && flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		_ = flag.Set("test.parallel", strconv.Itoa(parallel))
+		_ = flag.Set("test.parallel", strconv.Itoa(Times(parallel, parallelLong)))
 	}
 	return r.M.Run()
 }
@@ -223,6 +237,15 @@ var long = flag.Bool("long", false, "run the long form of the tests: all combina
 // Long reports whether the tests run in their long form. The short one takes a
 // few of many combinations, and no more operations than find the known faults.
 func Long() bool { return *long }
+
+// LongOnly skips a test in the short form: one that takes seconds to try what
+// others try less thoroughly.
+func LongOnly(t testing.TB) {
+	t.Helper()
+	if !Long() {
+		t.Skip("redistest: it runs with -long")
+	}
+}
 
 // Times returns how often a test does something: in the short form, or in the long
 // one.

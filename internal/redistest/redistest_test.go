@@ -242,6 +242,7 @@ func TestPause(t *testing.T) {
 
 func TestClusterNodes(t *testing.T) {
 	t.Parallel()
+	LongOnly(t)
 	server := Start(t, Cluster)
 	nodes := server.Nodes()
 	require.Len(t, nodes, 3)
@@ -324,6 +325,7 @@ func TestMoveSlot(t *testing.T) {
 
 func TestMoveSlotResumes(t *testing.T) {
 	t.Parallel()
+	LongOnly(t)
 	server := Shared(t, Cluster)
 	client := server.Client(t)
 	for i := range 10 {
@@ -350,6 +352,7 @@ func TestMoveSlotResumes(t *testing.T) {
 
 func TestSentinel(t *testing.T) {
 	t.Parallel()
+	LongOnly(t)
 	server := Start(t, Sentinel)
 	nodes := server.Nodes()
 	require.Len(t, nodes, 3)
@@ -566,6 +569,7 @@ func TestFailover(t *testing.T) {
 // last owner, unless that one has reasserted its slots before.
 func TestReassertClearsWhatNodesHaveNoted(t *testing.T) {
 	t.Parallel()
+	LongOnly(t)
 	server := Start(t, Cluster)
 	ctx, nodes := t.Context(), server.processes
 	var ids [clusterMasters]string

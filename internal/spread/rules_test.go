@@ -390,7 +390,7 @@ var rules = []struct {
 // Each rule holds, and shows when a script does not have it.
 func TestEveryRuleOfASpreadList(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		for _, rule := range rules {
 			stageOf := func(breaks *strings.Replacer) *stage {
 				return &stage{t: t, rdb: server.Client(t), key: "{" + uuid.NewString() + "/0/0}:part.meta", breaks: breaks}

@@ -75,7 +75,7 @@ func (w *world) survey(o survey.Options) map[string]survey.Row {
 // Every list has a row, which tells its form and its numbers, and nothing else has one.
 func TestEveryFormHasItsRow(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		w := newWorld(t, server)
 		ctx, rdb := t.Context(), w.rdb
 		w.list("sharded", 25, shardedlist.WithCapacity(10))
@@ -167,7 +167,7 @@ func TestEveryFormHasItsRow(t *testing.T) {
 // An empty list has a row while somebody waits, which tells how long ago that was.
 func TestWaitingConsumersShow(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		w := newWorld(t, server)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -199,7 +199,7 @@ func TestWaitingConsumersShow(t *testing.T) {
 // A queue shows even if no job waits in its list.
 func TestQueuesShow(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		w := newWorld(t, server)
 		ctx := t.Context()
 		q, err := queue.New(w.rdb, w.space+"mail", queue.Attempts(1))
@@ -251,7 +251,7 @@ func TestQueuesShow(t *testing.T) {
 // A list that cannot be read has a row that says why, and the others have theirs.
 func TestABrokenListHasARow(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		w := newWorld(t, server)
 		ctx := t.Context()
 		w.list("sound", 3)
@@ -275,7 +275,7 @@ func TestABrokenListHasARow(t *testing.T) {
 // Nothing that a list is stored in is taken for a plain list, nor are the keys of limiters and queues.
 func TestKeysOfTheLibraryAreNoLists(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		w := newWorld(t, server)
 		ctx := t.Context()
 		tagged := w.space + "{t}"
@@ -308,7 +308,7 @@ func TestKeysOfTheLibraryAreNoLists(t *testing.T) {
 // A bell that outlives its list for half a minute is none, but a list of somebody else's that has such a name is.
 func TestABellWithoutAListIsNoList(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		w := newWorld(t, server)
 		ctx := t.Context()
 		list, err := shardedlist.New(w.rdb, w.space+"waits")
@@ -334,7 +334,7 @@ func TestABellWithoutAListIsNoList(t *testing.T) {
 // What comes in and goes out is derived from two looks.
 func TestFlow(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		w := newWorld(t, server)
 		ctx := t.Context()
 		q, err := queue.New(w.rdb, w.space+"queue")

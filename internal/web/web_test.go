@@ -252,7 +252,7 @@ func TestATrimNeedsBothIndices(t *testing.T) {
 
 func TestChanges(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		s := newSite(t, server, allowChanges)
 		name := "changes of \xff\u202e"
 		do := func(change, wish string) string {
@@ -387,7 +387,7 @@ func TestAViewerWhoDoesNotReadHoldsNobodyUp(t *testing.T) {
 
 func TestElementsAtBothEndsAndInTheMiddle(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		s := newSite(t, server)
 		list := s.list("middle", shardedlist.WithCapacity(4))
 		for i := range 30 {
@@ -526,7 +526,7 @@ func TestACheckEndsWithItsLastViewer(t *testing.T) {
 // A viewer who leaves takes the look at a list, which others share, not along.
 func TestALookDoesNotEndWithTheViewerWhoCameFirst(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		s := newSite(t, server)
 		s.push("looked-at", 1, 2)
 		ctx, leave := context.WithCancel(t.Context())

@@ -560,8 +560,10 @@ func TestElementsOnTheirWayComeFirst(t *testing.T) {
 	require.NoError(t, err)
 	_, err = direct.LPop(t.Context()) // the server knows the script
 	require.NoError(t, err)
-	_, err = list.LLen(t.Context()) // the client knows whether that has functions
-	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		_, err := list.LLen(t.Context())
+		return err == nil
+	}, harness.FaultPatience(), time.Millisecond, "the client knows whether that has functions")
 
 	proxy.Set(redistest.Faults{DropReply: 1})
 	type result struct {

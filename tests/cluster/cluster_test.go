@@ -31,6 +31,7 @@ import (
 // it fails and has changed nothing.
 func TestErrorsChangeNothingWhileASlotMoves(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	server := redistest.Start(t, redistest.Cluster)
 	rdb := server.Client(t, func(o *redis.UniversalOptions) { o.MaxRedirects = 1 })
 	var succeeded, failed int

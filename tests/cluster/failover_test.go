@@ -61,6 +61,7 @@ func TestExactlyOnceThroughFailovers(t *testing.T) {
 // ErrNotReplicated.
 func TestACrashUndoesNoMoreThanWasNotReplicated(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	for _, kind := range replicated {
 		for name, options := range map[string][]shardedlist.Option{
 			"plain":         {shardedlist.WithCapacity(5)},
@@ -198,6 +199,7 @@ func (l *load) check(t *testing.T) {
 // A list expires at its time, and keeps its elements until then, also if a replica has taken over that was told of it.
 func TestExpiryOutlivesAFailover(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	for _, kind := range replicated {
 		for layout, options := range map[string][]shardedlist.Option{"one slot": {shardedlist.WithCapacity(3)}, "spread": {shardedlist.WithCapacity(3), shardedlist.WithParts(4)}} {
 			t.Run(fmt.Sprintf("%s, %s", kind, layout), func(t *testing.T) {

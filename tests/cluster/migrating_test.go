@@ -226,7 +226,7 @@ func TestRepliesAreLostWhileASlotIsStuckInAMove(t *testing.T) {
 // A dedup record in meta is there as long as it may be needed, whatever becomes of the list, and not for much longer.
 func TestARecordInMetaOutlivesTheList(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		list := harness.NewList(t, server.Client(t), shardedlist.WithCapacity(2))
 		runner := script.Runner{Client: harness.Client(list)}
 		run := func(name string, args ...any) any {
@@ -289,7 +289,7 @@ func TestARecordInMetaOutlivesTheList(t *testing.T) {
 // A list is renamed, the dedup records in its meta are not.
 func TestRecordsInMetaStayWithTheirName(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		name := "{" + harness.UniqueName(t) + "}"
 		rdb := server.Client(t)
 		from, to := harness.OpenList(t, rdb, name+"from", shardedlist.WithCapacity(2)), harness.OpenList(t, rdb, name+"to", shardedlist.WithCapacity(2))
@@ -386,7 +386,7 @@ func TestANewHookUsesAListWhoseSlotIsStuckInAMove(t *testing.T) {
 // A record in the meta of a renamed list leaves the keys of its shards as they are, whichever list a script uses last.
 func TestARecordInTheMetaOfARenamedList(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		rdb, ctx := server.Client(t), t.Context()
 		for name, run := range map[string]struct {
 			command string

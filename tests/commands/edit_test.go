@@ -266,6 +266,7 @@ func TestEditsCostWhatMoves(t *testing.T) {
 
 func TestATrimOfALongListSweepsAllItLeaves(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		length := 120_000
 		if server.Kind() == redistest.Embedded { // it is slow
@@ -293,6 +294,7 @@ func TestATrimOfALongListSweepsAllItLeaves(t *testing.T) {
 // when the list grows into them.
 func TestLaterEditsFinishAnInterruptedTrim(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	later := map[string]func(m *harness.Model, list *shardedlist.ShardedList, i int){
 		"lpush": func(m *harness.Model, list *shardedlist.ShardedList, i int) {
 			m.Push(list.LPush, m.Rdb.LPush, m.Fresh(30))
@@ -437,6 +439,7 @@ func TestALateCopyOfARefusedEditDoesNothing(t *testing.T) {
 // stay as they are.
 func TestEditsWhileASlotMoves(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	server := redistest.Start(t, redistest.Cluster)
 	list := harness.NewList(t, server.Client(t), shardedlist.WithCapacity(3))
 	base := harness.Numbers(0, 40)

@@ -24,6 +24,7 @@ import (
 // fast paths take many of the steps.
 func TestFastPathsDoAsTheirCommands(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -47,6 +48,7 @@ func TestFastPathsDoAsTheirCommands(t *testing.T) {
 // element, or has been released.
 func TestFastPathsOfWakeUpsDoAsTheirCommands(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	rdb := redistest.Start(t, redistest.Redis).Client(t)
 	seed := uint64(1000)
 	for _, how := range []string{"", "?", "+", "-", "*"} {

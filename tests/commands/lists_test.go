@@ -189,6 +189,7 @@ func TestLaterOperationsFinishAnInterruptedDel(t *testing.T) {
 
 func TestDelOfAMillionElementsTakesBoundedSteps(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	server := redistest.Start(t, redistest.Redis)
 	rdb := server.Client(t).(*redis.Client)
 	list := harness.NewList(t, rdb)

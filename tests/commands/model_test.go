@@ -36,6 +36,7 @@ func TestModel(t *testing.T) {
 // Steps that move fewer elements than a shard holds: three, of this size.
 func TestModelOfLargeElements(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey, redistest.Cluster) {
 		if kind == redistest.Cluster && !redistest.Long() {
 			continue
@@ -65,9 +66,7 @@ func TestModelOfLargeElements(t *testing.T) {
 
 // LINSERT is wrong on lists of a capacity that no other test has. So many inputs find it as CI tries.
 func TestFuzzingFindsABrokenScript(t *testing.T) {
-	if !redistest.Long() {
-		t.Skip("-long is not given")
-	}
+	redistest.LongOnly(t)
 	redistest.Shared(t, redistest.Redis) // is installed: the embedded server is slow
 	require.NoDirExists(t, "../../testdata/fuzz", "go test writes the input there")
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-run", "^$", "-fuzz", "^FuzzOperations$", "-fuzztime", "3000x", "-fuzzminimizetime", "1x", ".",

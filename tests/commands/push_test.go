@@ -174,6 +174,7 @@ func TestAPushOfManyValuesIsAtomic(t *testing.T) {
 
 func TestAGiantPushIsSplit(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	list := harness.NewList(t, redistest.Shared(t, redistest.Redis).Client(t))
 	length, err := list.RPush(t.Context(), harness.Numbers(0, harness.MaxCallValues+5)...)
 	require.NoError(t, err)

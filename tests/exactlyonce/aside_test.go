@@ -24,6 +24,7 @@ import (
 // becomes the next shard.
 func TestLargeValuesDoNotPassThroughLua(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey, redistest.Cluster, redistest.Embedded) {
 		for _, capacity := range []int{1, 2, 20} {
 			t.Run(fmt.Sprintf("%s/%d", kind, capacity), func(t *testing.T) {

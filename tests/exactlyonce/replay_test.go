@@ -125,6 +125,7 @@ func elementsIn(reply any) any {
 // expires.
 func TestARecordIsRenewedInTime(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb, ctx := server.Client(t), t.Context()
 		push := func(list *shardedlist.ShardedList) (record string, ttl time.Duration) {

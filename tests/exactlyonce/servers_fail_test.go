@@ -22,7 +22,7 @@ import (
 // Whichever of its keys holds something else, an operation that meets it fails, and everything is as before.
 func TestAWrongTypeIsAnErrorThatChangesNothing(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		foreign := map[string]func(list *shardedlist.ShardedList) string{
 			"meta":       func(list *shardedlist.ShardedList) string { return harness.Keys(list).Meta },
@@ -70,7 +70,7 @@ func TestAWrongTypeIsAnErrorThatChangesNothing(t *testing.T) {
 
 func TestAnUnknownLayoutIsAnErrorThatChangesNothing(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		for name, meta := range map[string]map[string]any{
 			"newer":  {"layout": "4 0 0 2 0 prefix"},

@@ -374,6 +374,7 @@ func TestNothingStaysOfALongListThatExpires(t *testing.T) {
 
 func TestAStepOfExpireIsBounded(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	rdb := redistest.Start(t, redistest.Redis).Client(t).(*redis.Client)
 	list := harness.Filled(t, rdb, 10, 100_000)
 	most := func(step func()) {
@@ -429,6 +430,7 @@ func TestPuttingOffAgainAndAgainVisitsNoShard(t *testing.T) {
 // Whoever dies between two steps leaves a list that loses no shard before its time, is empty then, and is swept later.
 func TestExpireAndPersistCutShort(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	const length = 400
 	sweep := func(t *testing.T, list *shardedlist.ShardedList) {
 		harness.Expired(t, list)

@@ -133,6 +133,7 @@ func (d *comparison) same(line string) {
 
 // Commands of other types reply on a key that matches what they reply on a plain key, value for value.
 func TestHookedCommandsOfOtherTypesReplyAsRedis(t *testing.T) {
+	redistest.LongOnly(t)
 	eachComparison(t, func(d *comparison) {
 		for _, line := range []string{
 			"get @s", "get @n", "get @L", "set @n 1", "set @s 1 get", "set @n 1 nx", "set @s 1 nx", "set @L 1 nx", "setnx @L 1", "setnx @n 1", "append @n a",
@@ -182,6 +183,7 @@ func TestHookedCommandsThatReplaceAListFail(t *testing.T) {
 
 // RENAME, COPY and MEMORY USAGE on keys that match and hold no list do as Redis does, and RENAMENX and COPY find what is there.
 func TestHookedTransfersOfWhatIsNoList(t *testing.T) {
+	redistest.LongOnly(t)
 	eachComparison(t, func(d *comparison) {
 		database := "0"
 		lines := []string{
@@ -311,6 +313,7 @@ func TestHookedCommandsFillTypedReplies(t *testing.T) {
 
 // Faults in the arguments are found as Redis finds them, and in its order: before or after the key's type, and timeouts by the rules of C.
 func TestHookedFaultsAreThoseOfRedis(t *testing.T) {
+	redistest.LongOnly(t)
 	eachComparison(t, func(d *comparison) {
 		lines := []string{
 			"blmpop x 1 @L up", "blmpop -1 1 @L left count x", "blmpop 1 0 @L left", "blmpop 1 1 @L up count 0", "blmpop 1 1 @s up", "lmpop 1 @s up", "lmpop 1 @s left count 0",

@@ -48,6 +48,7 @@ func TestAdoptTakesAPlainListOver(t *testing.T) {
 // No step moves more than 1,000 elements or 256 KiB: the capacity of a list that was a plain one is chosen so.
 func TestStepsOfAdoptAndRestoreAreBounded(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	for name, c := range map[string]struct{ size, capacity, want int }{
 		"small elements":  {10, 512, 512},
 		"many in a shard": {10, 2500, 1000},

@@ -447,6 +447,7 @@ func TestAdoptAndRestoreAtOnce(t *testing.T) {
 // every moment.
 func TestRestoreOverABrokenNetwork(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey, redistest.Cluster) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -555,6 +556,7 @@ func TestAdoptFillsThePartFromAShortEnd(t *testing.T) {
 // itself tells, by MONITOR. Adopt of what is half restored keeps to it, too.
 func TestStepsOverLargeShardsAreBounded(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	sizes := map[string]struct {
 		capacity, number int
 		size             func(i int) int

@@ -18,6 +18,7 @@ import (
 // A server that is busy with somebody's script refuses all commands. It has executed nothing, so they are sent again.
 func TestOperationsWaitForABusyServer(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()

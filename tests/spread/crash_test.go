@@ -56,6 +56,7 @@ func (m *mortal) until(do func() error, cmds ...redis.Cmder) error {
 // A client that dies after any step of an operation leaves a list that others go on with: the operation is done or not, and nothing else.
 func TestDeathBetweenTheStepsOfASpreadList(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	five := harness.Words(harness.Numbers(0, 5))
 	type call = func(ctx context.Context, l *shardedlist.ShardedList) error
 	outcomes := func(done ...[]string) [][]string { return done }
@@ -87,7 +88,7 @@ func TestDeathBetweenTheStepsOfASpreadList(t *testing.T) {
 			return harness.ErrorOf(l.ExpireAt(ctx, time.Unix(1, 0)))
 		}, outcomes([]string{})},
 	}
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		for name, operation := range operations {
 			for step := int64(1); ; step++ {

@@ -20,7 +20,7 @@ import (
 // A spread list expires as a whole, at whatever end it is used next, and a list that is pushed after that does not.
 func TestASpreadListExpires(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
 		for name, use := range map[string]func(*shardedlist.ShardedList) (any, error){
 			"LLen": func(l *shardedlist.ShardedList) (any, error) { return l.LLen(ctx) },
@@ -110,7 +110,8 @@ func waitUntil(t *testing.T, server *redistest.Server, rdb redis.UniversalClient
 // However a list becomes empty, what is pushed next does not expire.
 func TestASpreadListThatBecomesEmptyDoesNotExpire(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.LongOnly(t)
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		for seed := range uint64(40) {
 			ctx, random := t.Context(), rand.New(rand.NewPCG(seed, 0))
 			list := harness.NewList(t, server.Client(t), shardedlist.WithParts(1+random.IntN(4)), shardedlist.WithCapacity(1+random.IntN(3)))
@@ -150,7 +151,7 @@ func TestASpreadListThatBecomesEmptyDoesNotExpire(t *testing.T) {
 // returns, so what is pushed to that shard next does not expire.
 func TestASpreadListThatBecomesEmptyBesideAShardThatIsNotMade(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx := t.Context()
 		for name, pop := range map[string]func(*shardedlist.ShardedList) error{
 			"LPop":      func(l *shardedlist.ShardedList) error { return harness.ErrorOf(l.LPop(ctx)) },
@@ -188,7 +189,8 @@ func TestASpreadListThatBecomesEmptyBesideAShardThatIsNotMade(t *testing.T) {
 // Clients that push, pop, set expiries and remove them at once get each element once at most, and lose none but those that expire.
 func TestASpreadListExpiresUnderTraffic(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.LongOnly(t)
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		list := harness.NewList(t, server.Client(t), shardedlist.WithParts(3), shardedlist.WithCapacity(2))
 		ctx := t.Context()
 		_, err := list.RPush(ctx, "first")
@@ -319,7 +321,7 @@ func TestExpiryOfASpreadListWhileMemoryIsFull(t *testing.T) {
 // Through the hook, expiry works too, and a blocked consumer goes on beyond it.
 func TestHookExpiresSpreadLists(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx, key, rdb := t.Context(), "queue:"+harness.UniqueName(t), server.Client(t)
 		rdb.AddHook(shardedlist.NewHook(rdb, shardedlist.Match("queue:*"), shardedlist.WithParts(3), shardedlist.WithCapacity(2)))
 		require.NoError(t, rdb.RPush(ctx, key, harness.Numbered(9)...).Err())
@@ -347,7 +349,7 @@ func TestHookExpiresSpreadLists(t *testing.T) {
 
 func TestExpiryOfASpreadListWithReplicas(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx, name := t.Context(), harness.NewList(t, server.Client(t)).Name()
 		list := harness.OpenList(t, server.Client(t), name, shardedlist.WithParts(3), shardedlist.WithCapacity(2), shardedlist.WithReplicas(1, time.Millisecond))
 		_, err := list.RPush(ctx, harness.Numbered(9)...)
@@ -367,7 +369,7 @@ func TestExpiryOfASpreadListWithReplicas(t *testing.T) {
 // A list that is begun anew after its pointers were lost has none of the former one's expiry.
 func TestANewSpreadListDoesNotExpireAsTheLastOne(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
 		list, err := shardedlist.New(rdb, harness.UniqueName(t), shardedlist.WithParts(3), shardedlist.WithCapacity(2))
 		require.NoError(t, err)
@@ -397,7 +399,7 @@ func TestANewSpreadListDoesNotExpireAsTheLastOne(t *testing.T) {
 // A client that has not heard of a PERSIST finds the list as it is.
 func TestACheckAfterAnotherClientsPersist(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
 		list := harness.NewList(t, rdb, shardedlist.WithParts(3), shardedlist.WithCapacity(2))
 		other := harness.OpenList(t, server.Client(t), list.Name())
@@ -422,7 +424,7 @@ func TestACheckAfterAnotherClientsPersist(t *testing.T) {
 // Pops that are given up while they look inward put their elements back.
 func TestCancelledPopsOfASpreadListThatIsToExpire(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
 		list := harness.NewList(t, rdb, shardedlist.WithParts(3), shardedlist.WithCapacity(1))
 		const total = 200
@@ -459,7 +461,7 @@ func TestCancelledPopsOfASpreadListThatIsToExpire(t *testing.T) {
 // An Expire whose replies are lost until its time is up may have been applied, and says so.
 func TestAnExpireOfASpreadListThatIsGivenUp(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx := t.Context()
 		calm := harness.NewList(t, server.Client(t), shardedlist.WithParts(3), shardedlist.WithCapacity(2))
 		_, err := calm.RPush(ctx, harness.Numbered(9)...)
@@ -478,7 +480,7 @@ func TestAnExpireOfASpreadListThatIsGivenUp(t *testing.T) {
 // An expiry in the past deletes the list for which its condition was met, and not another that has replaced it.
 func TestAnExpiryInThePastOfASpreadListThatIsReplaced(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx := t.Context()
 		list := harness.NewList(t, server.Client(t), shardedlist.WithParts(3), shardedlist.WithCapacity(2))
 		_, err := list.RPush(ctx, "old")

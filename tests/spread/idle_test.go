@@ -16,7 +16,7 @@ import (
 // What a spread list leaves when it is empty, and for how long, as docs/spread.md says.
 func TestWhatAnEmptySpreadListLeaves(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		list := harness.NewList(t, server.Client(t), shardedlist.WithParts(3), shardedlist.WithCapacity(2))
 		_, err := list.RPush(t.Context(), harness.Numbers(0, 8)...)
 		require.NoError(t, err)

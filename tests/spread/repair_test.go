@@ -59,7 +59,7 @@ func whole(t *testing.T, list *shardedlist.ShardedList, want []string) {
 // Shards that a failover of the pointers has put outside are a part of the list again, whatever the pointers say.
 func TestRepairOfPointersThatWereTakenBack(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
 		for _, capacity := range []int{1, 3} {
 			list := harness.NewList(t, rdb, shardedlist.WithParts(3), shardedlist.WithCapacity(capacity))
@@ -94,7 +94,7 @@ func TestRepairOfPointersThatWereTakenBack(t *testing.T) {
 // Shards that have been popped since are missing between the pointers: those behind them can be read all the same.
 func TestRepairOfPointersFromBeforePops(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
 		list := harness.NewList(t, rdb, shardedlist.WithParts(3), shardedlist.WithCapacity(2))
 		for i := range 10 {
@@ -157,7 +157,7 @@ func TestRepairOfPointersThatAreLost(t *testing.T) {
 // A shard that is lost, with its elements, is replaced: those behind it can be read and popped.
 func TestRepairReplacesALostShard(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
 		list := harness.NewList(t, rdb, shardedlist.WithParts(3), shardedlist.WithCapacity(2))
 		_, err := list.RPush(ctx, harness.Numbers(0, 2)...)
@@ -193,7 +193,7 @@ func TestRepairReplacesALostShard(t *testing.T) {
 // Lists that were deleted do not come back.
 func TestRepairBringsNoDeletedListBack(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
 		list := harness.NewList(t, rdb, shardedlist.WithParts(2), shardedlist.WithCapacity(2))
 		_, err := list.RPush(ctx, harness.Numbers(0, 2)...)
@@ -225,7 +225,8 @@ func TestRepairBringsNoDeletedListBack(t *testing.T) {
 // Pointers are taken back and repaired while others push and pop: no element is lost, and none comes twice.
 func TestRepairUnderTraffic(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.LongOnly(t)
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		list := harness.NewList(t, server.Client(t), shardedlist.WithParts(3), shardedlist.WithCapacity(2))
 		_, err := list.RPush(t.Context(), harness.Numbers(-50, 0)...)
 		require.NoError(t, err)
@@ -328,7 +329,7 @@ func lost() error { return io.EOF }
 // A repair whose first reply is lost goes on.
 func TestRepairWhoseReplyIsLost(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
 		list := harness.NewList(t, rdb, shardedlist.WithParts(3), shardedlist.WithCapacity(2))
 		for i := range 10 {

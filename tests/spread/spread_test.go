@@ -31,7 +31,7 @@ import (
 // A spread list does what a list does, over any number of shards and parts.
 func TestSpreadList(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		for _, parts := range []int{1, 3, 64} {
 			for _, capacity := range []int{1, 2, 7} {
 				t.Run(fmt.Sprint(parts, " parts of ", capacity), func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestSpreadList(t *testing.T) {
 // Consumers that wait hear of every push, though the list moves to another part with each.
 func TestSpreadListWakesConsumers(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		list := harness.NewList(t, server.Client(t), shardedlist.WithParts(5), shardedlist.WithCapacity(1))
@@ -143,7 +143,8 @@ func (s *stalePointers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // calls that explains what each of them saw.
 func TestSpreadListInExactOrder(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.LongOnly(t)
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		var connections []redis.UniversalClient
 		var stale stalePointers
 		for i := range 5 {
@@ -350,7 +351,8 @@ func elementsOnNodes(t *testing.T, list *shardedlist.ShardedList) (elements []st
 // What is pushed while a list is deleted again and again is in the list, or is deleted with it, and nothing is left.
 func TestSpreadListIsDeletedUnderTraffic(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.LongOnly(t)
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		list := harness.NewList(t, server.Client(t), shardedlist.WithParts(4), shardedlist.WithCapacity(2))
 		other := harness.OpenList(t, server.Client(t), list.Name(), shardedlist.WithParts(4), shardedlist.WithCapacity(2))
 		_, err := list.RPush(t.Context(), "first") // or all deletes may come before the first push
@@ -398,7 +400,7 @@ func TestSpreadListIsDeletedUnderTraffic(t *testing.T) {
 // Other operations do what they do on a plain list, for a client that created the list and for one that only found it.
 func TestSpreadListAsAPlainList(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		for seed := range uint64(5) {
 			ctx, rdb := t.Context(), server.Client(t)
 			first := harness.NewList(t, rdb, shardedlist.WithParts([]int{1, 3, 64}[seed%3]), shardedlist.WithCapacity([]int{1, 2, 5}[seed/3%3]))
@@ -495,7 +497,7 @@ func TestSpreadListAsAPlainList(t *testing.T) {
 // What a spread list does not support fails with an error that says so, and changes nothing.
 func TestSpreadListRefuses(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
 		list := harness.NewList(t, rdb, shardedlist.WithParts(3), shardedlist.WithCapacity(2))
 		_, err := list.RPush(ctx, harness.Numbered(10)...)
@@ -519,7 +521,7 @@ func TestSpreadListRefuses(t *testing.T) {
 // Through the hook, alone and in a pipeline, commands work on spread lists, whoever created them. A transaction is refused.
 func TestHookOnSpreadLists(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx, key := t.Context(), "queue:"+harness.UniqueName(t)
 		creator, finder := server.Client(t), server.Client(t)
 		creator.AddHook(shardedlist.NewHook(creator, shardedlist.Match("queue:*"), shardedlist.WithParts(3), shardedlist.WithCapacity(2)))
@@ -564,7 +566,7 @@ func TestHookOnSpreadLists(t *testing.T) {
 // A plain list at the name is taken over as a list in one slot, which an option does not change.
 func TestAPlainListIsNotSpread(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
 		list := harness.NewList(t, rdb, shardedlist.WithParts(3), shardedlist.WithPlain())
 		require.NoError(t, rdb.RPush(ctx, list.Name(), "a", "b").Err())
@@ -645,7 +647,7 @@ func TestPointersOfASpreadListAreConfirmedByAReplica(t *testing.T) {
 // Check names the shards that the pointers do not: what a failover has put outside, and all of a list whose pointers are lost.
 func TestCheckNamesStrayShardsOfASpreadList(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
 		list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithParts(3), shardedlist.WithCapacity(2))
 		_, err := list.RPush(ctx, 1, 2)
@@ -677,7 +679,7 @@ func TestCheckNamesStrayShardsOfASpreadList(t *testing.T) {
 // Check finds no stray shards while the list changes, nor after a delete that has not been swept.
 func TestCheckOfASpreadListUnderTraffic(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		list := harness.NewList(t, server.Client(t), shardedlist.WithParts(3), shardedlist.WithCapacity(1))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

@@ -50,7 +50,7 @@ func (r *tripCounter) of(t *testing.T, call func() error) int64 {
 // An operation at an end takes one round trip, and up to three more where the list goes on with another shard. An index takes up to four.
 func TestRoundTripsOfASpreadList(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		const elements, capacity = 400, 20
 		trips, rdb := &tripCounter{}, server.Client(t)
 		list := harness.NewList(t, rdb, shardedlist.WithParts(64), shardedlist.WithCapacity(capacity))

@@ -44,7 +44,8 @@ func openPatient(t *testing.T, server *redistest.Server, name string) *shardedli
 // Nobody sleeps while a spread list has elements, though it moves to another part with each.
 func TestNoWakeUpIsLostWhereASpreadListMoves(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.LongOnly(t)
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		for _, parts := range []int{2, 3, 64} {
 			for _, batch := range []int{1, 3} {
 				for _, end := range []string{"right end", "both ends"} {
