@@ -239,10 +239,11 @@ var long = flag.Bool("long", false, "run the long form of the tests: all combina
 func Long() bool { return *long }
 
 // LongOnly skips a test in the short form: one that takes seconds to try what
-// others try less thoroughly.
+// others try less thoroughly. It does not skip those that [FaultsVariable] is set
+// for.
 func LongOnly(t testing.TB) {
 	t.Helper()
-	if !Long() {
+	if !Long() && os.Getenv(FaultsVariable) == "" {
 		t.Skip("redistest: it runs with -long")
 	}
 }

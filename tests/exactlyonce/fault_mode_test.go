@@ -20,9 +20,7 @@ import (
 // The tests that break connections are able to fail: each does if everything is cut, and if nothing is.
 func TestFaultTestsCanFail(t *testing.T) {
 	t.Parallel()
-	if !redistest.Long() {
-		t.Skip("-long is not given")
-	}
+	redistest.LongOnly(t)
 	redistest.Shared(t, redistest.Redis) // is installed
 	tests, packages := callersOf(t, "NewProxy")
 	require.Greater(t, len(tests), 10)
