@@ -52,7 +52,7 @@ const (
 )
 
 // group returns the name of the commands that a command stands with. Lua allows 200 local variables at a time, and so each group has a block
-// of its own, with the files that no other needs.
+// of its own, with the files that no other needs, and in it each command.
 func group(command string) string {
 	switch prefix, _, _ := strings.Cut(command, "_"); {
 	case prefix == "limit", prefix == "spread" && !Requires(command, "shared/spread_pointers"):
@@ -73,11 +73,12 @@ type assembler struct {
 	out      strings.Builder
 	commands map[string][]string        // by group
 	users    map[string]map[string]bool // the groups that require a file
+	counts   map[string]int             // of the commands that require it
 	written  map[string]bool            // files
 }
 
 func newAssembler() *assembler {
-	a := &assembler{commands: map[string][]string{}, users: map[string]map[string]bool{}, written: map[string]bool{}}
+	a := &assembler{commands: map[string][]string{}, users: map[string]map[string]bool{}, counts: map[string]int{}, written: map[string]bool{}}
 	for _, command := range Commands() {
 		if !IsFunction(command) {
 			continue
@@ -89,6 +90,7 @@ func newAssembler() *assembler {
 				a.users[file] = map[string]bool{}
 			}
 			a.users[file][g] = true
+			a.counts[file]++
 		}
 	}
 	return a
@@ -109,27 +111,36 @@ func (a *assembler) text() string {
 	return Compact(a.out.String())
 }
 
-// files writes the files that a group requires and that are not written yet: those that are its own, or those that it shares.
+// files writes the files that several commands of a group require: those that are its own, or those that it shares.
 func (a *assembler) files(group string, own bool) {
 	for _, command := range a.commands[group] {
 		for _, file := range mustCompose(command) {
-			if isOwn := len(a.users[file]) == 1; strings.HasPrefix(file, "commands/") || a.written[file] || isOwn != own {
-				continue
-			}
-			a.written[file] = true
-			once, each := split(file)
-			a.out.WriteString(once)
-			if each != "" {
-				fmt.Fprintf(&a.out, "function EACH.%s()\n%send\n", eachName(file), each)
+			if isOwn := len(a.users[file]) == 1; a.counts[file] > 1 && isOwn == own {
+				a.file(file)
 			}
 		}
 	}
 }
 
-// command writes a command, and registers it.
+// file writes a file, unless it is written already.
+func (a *assembler) file(file string) {
+	if strings.HasPrefix(file, "commands/") || a.written[file] {
+		return
+	}
+	a.written[file] = true
+	once, each := split(file)
+	a.out.WriteString(once)
+	if each != "" {
+		fmt.Fprintf(&a.out, "function EACH.%s()\n%send\n", eachName(file), each)
+	}
+}
+
+// command writes a command, behind the files that no other requires, and registers it.
 func (a *assembler) command(command string) {
+	a.out.WriteString("do\n")
 	var before strings.Builder
 	for _, file := range mustCompose(command) {
+		a.file(file)
 		if _, each := split(file); each != "" {
 			fmt.Fprintf(&before, "EACH.%s() or ", eachName(file))
 		}
@@ -139,7 +150,7 @@ func (a *assembler) command(command string) {
 	for _, flag := range flagsOf(text) {
 		flags += "'" + flag + "',"
 	}
-	fmt.Fprintf(&a.out, "do\nlocal function run()\n%send\n", text)
+	fmt.Fprintf(&a.out, "local function run()\n%send\n", text)
 	fmt.Fprintf(&a.out, "redis.register_function{function_name='%s_%s', flags={%s}, callback=function(keys, argv)\n", nameMark, command, flags)
 	fmt.Fprintf(&a.out, "KEYS, ARGV = keys, argv\nreturn %srun()\nend}\nend\n", before.String())
 }

@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,6 +36,26 @@ func TestServersLoadTheLibrary(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Luacheck finds nothing in the library as servers load it; .ci/lint-lua checks each script.
+func TestLuacheckOfTheLibrary(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("luacheck"); err != nil {
+		t.Skip(err)
+	}
+	check := func(text string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), "luacheck", "--config", "../.luacheckrc", "--no-max-line-length", "--no-color", "--formatter", "plain",
+			"--ignore", "431", "--", "-") // 431: the local variable of a function has the name of one outside
+		cmd.Stdin = strings.NewReader(text)
+		output, err := cmd.CombinedOutput()
+		return string(output), err
+	}
+	output, err := check(Functions().Text[strings.IndexByte(Functions().Text, '\n'):])
+	assert.NoError(t, err, "%s", output)
+	output, err = check("local function unused() return undefined end")
+	assert.Error(t, err)
+	assert.Contains(t, output, "undefined variable")
 }
 
 // What a file declares without a value is set in each call, or is a function that another file defines; what has a value is a constant.

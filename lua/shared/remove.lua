@@ -71,30 +71,31 @@ local function plan_remove(list, length, count, value)
   return plan
 end
 
+-- move_elements moves a number of elements from a shard to the next one to fill, which is farther from the near end.
+local function move_elements(list, plan, stale, from, to, number)
+  local keeps, step = plan.keeps, plan.chosen.step
+  for moved = 0, number - 1, UNPACK_MAX do
+    local size = math.min(UNPACK_MAX, number - moved)
+    local start = step > 0 and (stale[from] or 0) + moved or keeps[from] - moved - size
+    local elements = redis.call('LRANGE', list.shards .. from, start, start + size - 1)
+    if step > 0 then
+      redis.call('RPUSH', list.shards .. to, unpack(elements))
+    else
+      local reversed = {}
+      for i = size, 1, -1 do
+        reversed[#reversed + 1] = elements[i]
+      end
+      redis.call('LPUSH', list.shards .. to, unpack(reversed))
+    end
+  end
+  keeps[from], keeps[to] = keeps[from] - number, keeps[to] + number
+  stale[from] = (stale[from] or 0) + number
+end
+
 -- close_gaps moves elements toward the far end. stale has the number of elements, by id of the shard, that are to be dropped.
 local function close_gaps(list, plan, stale)
   local keeps, chosen = plan.keeps, plan.chosen
   local step, near, far = chosen.step, chosen.near, chosen.far
-
-  -- move copies elements from a shard to the next one to fill, which is farther from the near end.
-  local function move(from, to, number)
-    for moved = 0, number - 1, UNPACK_MAX do
-      local size = math.min(UNPACK_MAX, number - moved)
-      local start = step > 0 and (stale[from] or 0) + moved or keeps[from] - moved - size
-      local elements = redis.call('LRANGE', list.shards .. from, start, start + size - 1)
-      if step > 0 then
-        redis.call('RPUSH', list.shards .. to, unpack(elements))
-      else
-        local reversed = {}
-        for i = size, 1, -1 do
-          reversed[#reversed + 1] = elements[i]
-        end
-        redis.call('LPUSH', list.shards .. to, unpack(reversed))
-      end
-    end
-    keeps[from], keeps[to] = keeps[from] - number, keeps[to] + number
-    stale[from] = (stale[from] or 0) + number
-  end
 
   -- The farthest gap comes first. Shards at the near end that get no elements are deleted.
   local to, from = chosen.gap, chosen.gap + step
@@ -103,7 +104,7 @@ local function close_gaps(list, plan, stale)
       from = to + step
     end
     while keeps[to] < list.cap and (near - from) * step >= 0 do
-      move(from, to, math.min(list.cap - keeps[to], keeps[from]))
+      move_elements(list, plan, stale, from, to, math.min(list.cap - keeps[to], keeps[from]))
       if keeps[from] == 0 then
         from = from + step
       end

@@ -4,23 +4,22 @@
 
 local SWEEP_STEP = 20 -- stale shards that an operation looks at: more would delay it, and others
 
--- sweep unlinks stale shards, SWEEP_STEP unless limit says how many, never a live one, and records the progress in meta. It
--- stops where the slot moves: a shard on the other node must not count as swept. It tells whether it got on and is to continue.
-local function sweep(list, limit)
-  if list.old_records then
-    drop_old_records(META, clock())
-    list.old_records = nil
-    if list.only_records and is_empty(list) and not list.armed and not list.records and not list.stale then
-      redis.call('DEL', META)
-    elseif not list.stale then
-      save_list(list)
-    end
+-- sweep_records drops the old records, and a meta that was there for them only.
+local function sweep_records(list)
+  drop_old_records(META, clock())
+  list.old_records = nil
+  if list.only_records and is_empty(list) and not list.armed and not list.records and not list.stale then
+    redis.call('DEL', META)
+  elseif not list.stale then
+    save_list(list)
   end
-  if not list.stale then
-    return false
-  end
+end
+
+-- unlink_stale unlinks stale shards in up to so many steps, and tells whether it got on. It stops where the slot moves: a shard
+-- on the other node must not count as swept.
+local function unlink_stale(list, limit)
   local range, steps, progress = list.stale[1], 0, false
-  while range and steps < (limit or SWEEP_STEP) do
+  while range and steps < limit do
     local id = range.lo
     if range == list.own and id >= list.first and id <= list.last then
       id = list.last
@@ -41,11 +40,20 @@ local function sweep(list, limit)
       range = list.stale[1]
     end
   end
-  if not progress then
+  return progress
+end
+
+-- sweep unlinks stale shards, SWEEP_STEP unless limit says how many, never a live one, and records the progress in meta. It
+-- tells whether it got on and is to continue.
+local function sweep(list, limit)
+  if list.old_records then
+    sweep_records(list)
+  end
+  if not list.stale or not unlink_stale(list, limit or SWEEP_STEP) then
     return false
   end
   redis.call('HDEL', META, 'stale') -- OOM allows this, and then what follows
-  if range then
+  if list.stale[1] then
     save_list(list)
     return true
   end

@@ -37,7 +37,7 @@ var brokenJobs = []struct {
 	{"a take that ignores the concurrency", rewrittenQueue(
 		"local leased = concurrency > 0 and redis.call('ZCOUNT', TIMES, '-inf', '(0') or 0", "local leased = 0"), "none", "are leased, and the limit is"},
 	{"a take that ignores the rate", rewrittenQueue(
-		"budget = math.max(0, math.min(budget, bucket_tokens(tat, micros, interval, burst)))", ""), "none", "more than its rate"},
+		"budget = math.max(0, math.min(budget, bucket_tokens(take.tat, take.micros, take.interval, take.burst)))", ""), "none", "more than its rate"},
 	{"a push that is acknowledged, and not sent", wrapped(func(q wrappedQueue, push func() (string, error)) (string, error) {
 		if rand.IntN(200) == 0 {
 			id, err := uuid.NewV7()

@@ -1,0 +1,30 @@
+-- Keys that may be on another node, while their slot moves.
+--
+-- requires: shared/keys
+
+-- is_moving tells whether a pcall failed because a key may be on another node. It raises any other error. Server versions
+-- differ in their words, which are those of IsTransient in internal/script.
+local function is_moving(reply)
+  if type(reply) ~= 'table' then
+    return false
+  end
+  for _, words in ipairs({ 'ttempted to access a non local key', 'during rehashing of the slot', 'TRYAGAIN' }) do
+    if string.find(reply.err, words, 1, true) then
+      return true
+    end
+  end
+  error(reply.err, 0)
+end
+
+-- is_away tells whether a key may be on another node. A command on two keys finds out: it fails unless both are here.
+local function is_away(key)
+  return is_moving(redis.pcall('EXISTS', META, key))
+end
+
+-- missing returns the error for a shard that the pointers promise and that is not here: its slot moves, or the list is broken.
+local function missing(list, id)
+  if is_away(list.shards .. id) then
+    return redis.error_reply('TRYAGAIN shard ' .. id .. ' is moving to another node')
+  end
+  return redis.error_reply('BROKENLIST shard ' .. id .. ' is missing')
+end

@@ -1,0 +1,30 @@
+-- Writes the state of a list to meta.
+--
+-- requires: shared/write_pointers shared/stale
+
+-- save_part writes the part, unless it is an end by now, or no more in the list.
+local function save_part(list)
+  list.part = list.part and list.first < list.part and list.part < list.last and list.part or nil
+  if list.part and list.part ~= list.saved_part then
+    redis.call('HSET', META, 'part', list.part)
+  elseif list.saved_part and not list.part then
+    redis.call('HDEL', META, 'part')
+  end
+  list.saved_part = list.part
+end
+
+-- save_list writes the state of the list, but not what only commands/expire.lua and commands/transfer.lua write: they set more,
+-- so that others look for it.
+local function save_list(list)
+  local more = list.stale or list.expires or list.records or list.old_records or list.more or list.restores or list.gathers
+    or list.part or list.saved_part
+  if list.restored then
+    write_pointers(more, 0, -1, 0, list.armed, list.join, '=' .. list.restored .. '=')
+  else
+    write_pointers(more, list.first, list.last, list.cap, list.armed, list.join, list.shards or '')
+  end
+  if list.stale then
+    redis.call('HSET', META, 'stale', stale_text(list))
+  end
+  save_part(list)
+end
