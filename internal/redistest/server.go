@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -88,6 +89,9 @@ func (s *Server) Client(t testing.TB, options ...func(*redis.UniversalOptions)) 
 	}
 	client := redis.NewUniversalClient(o)
 	t.Cleanup(func() { _ = client.Close() })
+	if mode := os.Getenv(LeftoversVariable); mode != "" {
+		client.AddHook(leftovers(mode))
+	}
 	return client
 }
 

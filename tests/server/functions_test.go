@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -261,4 +263,25 @@ func TestFunctionsWhileMemoryIsFull(t *testing.T) {
 			require.NoError(t, admin.ConfigSet(ctx, "maxmemory", "0").Err())
 		})
 	}
+}
+
+// Each call of a function finds nothing of the call before: the tests also pass if all that a call may leave is something else then.
+func TestACallFindsNothingOfTheCallBefore(t *testing.T) {
+	t.Parallel()
+	redistest.LongOnly(t)
+	if redistest.WithoutFunctions() {
+		t.Skip("there are no functions")
+	}
+	redistest.Shared(t, redistest.Redis) // is installed
+	run := func(leftovers string, packages ...string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), "go", append([]string{"test", "-count=1"}, packages...)...)
+		cmd.Dir, cmd.Env = "../..", append(os.Environ(), redistest.LeftoversVariable+"="+leftovers)
+		output, err := cmd.CombinedOutput()
+		return string(output), err
+	}
+	output, err := run("all", ".", "./tests/commands", "./tests/plain", "./tests/spread", "./queue", "./limit", "-run", "/redis")
+	assert.NoError(t, err, "%s", output)
+	output, err = run("RECORD_MS = nil", ".", "-run", "TestElementsMoveBetweenLists")
+	assert.Error(t, err, "something is left over")
+	assert.Contains(t, output, "RECORD_MS")
 }

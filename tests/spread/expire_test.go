@@ -469,7 +469,9 @@ func TestAnExpireOfASpreadListThatIsGivenUp(t *testing.T) {
 		unlucky, hook := server.Client(t), &afterOnMeta{args: 8, always: true, then: lost}
 		unlucky.AddHook(hook)
 		list := harness.OpenList(t, unlucky, calm.Name())
-		short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+		_, err = list.LLen(ctx) // it is connected
+		require.NoError(t, err)
+		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		_, err = list.Expire(short, time.Hour)
 		require.ErrorIs(t, err, shardedlist.ErrOutcomeUnknown)
