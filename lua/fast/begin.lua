@@ -1,8 +1,17 @@
 -- Reads what a fast path at an end of a list has to know: the pointers, and that the operation is a new one.
 --
--- A fast path runs before most helpers are defined: to define all that a push requires takes a third of a push of eight values.
--- So it checks by itself what the helpers check, and shares only formats with them. It leaves all cases but the common ones,
--- meta of a wrong type among them, to what is behind it, with nothing changed.
+-- A fast path sends four commands where the command itself sends seven. As a script it also runs before most helpers are
+-- defined. In thousands of instructions of Redis 7.0, as functions, with it and without; a plain RPUSH takes 7:
+--
+--   push of one value 90, 141; of four 107, 153        pop of one 93, 150; of four 152, 205
+--   push onto an empty list, or its pop 95, 161        pop of an empty list 73, 112
+--   spread: push 94, 164                               spread: pop 107, 200
+--   LINDEX 61, 89
+--
+-- (cd tests/bench && go run ./instructions.)
+--
+-- It checks by itself what the helpers check, and shares only formats with them. It leaves all cases but the common ones, meta
+-- of a wrong type among them, to what is behind it, with nothing changed.
 --
 -- The ids of the end shards stay the strings that they are in meta: to convert a number to a string takes half as long as a
 -- command. Compare no strings; SPAN is for that, the id of the right one minus that of the left one.
