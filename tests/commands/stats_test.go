@@ -238,7 +238,7 @@ func TestElementsThatArePutBackAreCounted(t *testing.T) {
 			_, err = list.LPopCount(t.Context(), 1) // so that the server has the script
 			require.NoError(t, err)
 			proxy.Set(redistest.Faults{CutReply: 1})
-			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			_, err = list.LPopCount(ctx, 2)
 			require.Error(t, err)
