@@ -26,6 +26,7 @@ func TestFaultTestsCanFail(t *testing.T) {
 	require.Greater(t, len(tests), 10)
 	for _, faults := range []string{"all", "none"} {
 		t.Run(faults, func(t *testing.T) {
+			t.Parallel()
 			args := []string{"test", "-v", "-count=1", "-run", "^(" + strings.Join(tests, "|") + ")$", "-parallel", "16", "-timeout", "15m"}
 			cmd := exec.CommandContext(t.Context(), "go", append(args, packages...)...)
 			cmd.Env = append(os.Environ(), redistest.FaultsVariable+"="+faults)
