@@ -79,7 +79,7 @@ func TestATaskIsDoneOnceUnderFaults(t *testing.T) {
 				first = nil
 			}
 			faulty.On(tt.words, tt.fault, first)
-			ctx, cancel := context.WithTimeout(t.Context(), map[bool]time.Duration{true: 200 * time.Millisecond, false: time.Minute}[tt.fault == wire.Crash])
+			ctx, cancel := context.WithTimeout(t.Context(), map[bool]time.Duration{true: time.Second, false: time.Minute}[tt.fault == wire.Crash])
 			_, err = tt.move(broken, ctx, now)
 			cancel()
 			require.Equal(t, 1, faulty.Struck(), "the fault of %s has struck", name)
