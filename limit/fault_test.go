@@ -272,8 +272,9 @@ func TestGivingUpOnAServerThatHangs(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis)
 	rdb := server.Client(t)
 	c := newCounters(t, rdb, newName(t, rdb))
-	c.use(t, 0, func() bool { return true }) // there are connections
+	c.use(t, 0, func() bool { return true })
 	before := c.counted(t, rdb)
+	connect(t, rdb, 6) // a call that waits for its connection to be made has sent nothing, and its outcome is known
 	server.Pause()
 	ctx, cancel := context.WithCancel(t.Context())
 	errs := map[string]chan error{}
@@ -310,6 +311,15 @@ func TestGivingUpOnAServerThatHangs(t *testing.T) {
 		after := c.counted(t, rdb)
 		return after["fixed"] <= before["fixed"] && after["sliding"] == before["sliding"] && after["bucket"] == before["bucket"]
 	}, patience, 10*time.Millisecond, "what the waits took is given back")
+}
+
+// connect makes n connections and leaves them idle in the client's pool.
+func connect(t *testing.T, rdb redis.UniversalClient, n int) {
+	for range n {
+		conn := rdb.(*redis.Client).Conn()
+		defer func() { require.NoError(t, conn.Close()) }()
+		require.NoError(t, conn.Ping(soon(t)).Err())
+	}
 }
 
 // A slot moves to and fro under load: each call counts once.
