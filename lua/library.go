@@ -59,6 +59,8 @@ func group(command string) string {
 		return prefix
 	case prefix == "spread":
 		return "pointers"
+	case command == "queue_take":
+		return "take"
 	case prefix == "queue" || command == "survey":
 		return "queue"
 	}
@@ -66,7 +68,7 @@ func group(command string) string {
 }
 
 // groups are in the order in which they need more and more of what they share.
-var groups = []string{"pointers", "limit", "spread", "queue", "list"}
+var groups = []string{"pointers", "limit", "spread", "list", "take", "queue"}
 
 // assembler writes the text of the library.
 type assembler struct {

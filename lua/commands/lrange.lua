@@ -12,11 +12,22 @@ local list, problem = open('reading')
 if problem then
   return problem
 end
+local start, stop = tonumber(ARGV[1]), tonumber(ARGV[2])
+local is_only = list.first == list.last
+if is_only or not is_empty(list) and (start < 0) == (stop < 0) and stop - start < list.cap then
+  -- Most pages lie in an end shard, and need no lengths.
+  local near = list.shards .. (start < 0 and list.last or list.first)
+  local page = redis.call('LRANGE', near, ARGV[1], ARGV[2])
+  if #page > 0 and (is_only or #page > stop - start) then
+    return { page }
+  end
+end
+
 local head, tail, length = measure(list)
 if not head then
   return tail
 end
-local start, stop = clamp(tonumber(ARGV[1]), tonumber(ARGV[2]), length)
+start, stop = clamp(start, stop, length)
 
 local found = {}
 local id, offset = locate(list, head, length, start)

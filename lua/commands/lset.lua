@@ -28,9 +28,8 @@ local id, offset = locate(list, head, length, tonumber(ARGV[4]))
 if not id then
   return save_error('ERR index out of range')
 end
-local size
-size, problem = shard_length(list, id)
-if not size then
+problem = find_between(list, id)
+if problem then
   return problem
 end
 

@@ -36,15 +36,14 @@ elseif start > stop then
 else
   local first, from = locate(list, head, length, start)
   local last, to = locate(list, head, length, stop)
-  for _, id in ipairs({ first, last }) do
-    local size
-    size, problem = shard_length(list, id)
-    if not size then
-      return problem
-    end
+  problem = find_between(list, first) or find_between(list, last)
+  if problem then
+    return problem
   end
-  redis.call('LTRIM', list.shards .. last, 0, to)
-  redis.call('LTRIM', list.shards .. first, from, -1)
+  redis.call('LTRIM', list.shards .. last, first == last and from or 0, to)
+  if first < last then
+    redis.call('LTRIM', list.shards .. first, from, -1)
+  end
   if first > list.first then
     queue_sweep(list, list.first, first - 1)
   end

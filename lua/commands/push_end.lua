@@ -1,6 +1,6 @@
 -- Puts the end shard back that commands/push_begin.lua has put aside, with the values that have been pushed onto it meanwhile.
 --
--- requires: fast/record shared/aside shared/record
+-- requires: shared/is_new shared/aside shared/record
 --
 -- KEYS  1 meta
 -- ARGV  1 to 5 those of push_begin.lua

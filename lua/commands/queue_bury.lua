@@ -1,6 +1,6 @@
 -- Moves a job to the list of the dead.
 --
--- requires: shared/session shared/lists shared/length shared/sweep shared/put shared/jobs
+-- requires: shared/session shared/lists shared/length shared/sweep shared/put shared/unique
 --
 -- KEYS  1 meta of the queue, 2 meta of the dead
 -- ARGV  1 to 4 see shared/lists.lua, 5 the capacity if this creates the list of the dead, 6 the member of the job, see

@@ -1,6 +1,6 @@
 -- Removes a job that is delayed.
 --
--- requires: shared/session shared/jobs
+-- requires: shared/session shared/unique
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 the id of the job

@@ -1,6 +1,6 @@
 -- Pushes jobs that are due later, or are not to be pushed if there is another with the same unique key.
 --
--- requires: shared/session shared/length shared/sweep shared/put shared/carve shared/take_in shared/jobs
+-- requires: shared/session shared/length shared/sweep shared/put shared/carve shared/take_in shared/unique
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 'L' or 'R', 5 the capacity if this push creates the list, 6 '' if the jobs are due

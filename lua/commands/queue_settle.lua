@@ -1,6 +1,6 @@
 -- Ends the leases of jobs: they are done, or delayed.
 --
--- requires: fast/settle shared/jobs
+-- requires: fast/settle shared/unique
 --
 -- KEYS  1 meta
 -- ARGV  1 the members of jobs that are done and have no unique key, one behind the other, see shared/jobs.lua; then four for

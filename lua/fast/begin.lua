@@ -16,7 +16,7 @@
 -- The ids of the end shards stay the strings that they are in meta: to convert a number to a string takes half as long as a
 -- command. Compare no strings; SPAN is for that, the id of the right one minus that of the left one.
 --
--- requires: fast/layout fast/record
+-- requires: shared/layout shared/is_new
 
 local FAST -- whether a fast path may go on
 local LEFT
@@ -41,7 +41,7 @@ if FAST and type(WRITTEN) == 'string' then
     digit = string.byte(digit) - 48
     ARMED, JOIN = digit % 2 == 1, (digit - digit % 2) / 2
     NEAR = SHARDS .. (LEFT and first or last)
-    HAS_ELEMENTS = SPAN >= 0 and CAP > 0 and not (WATCHES and not ONLY_META and redis.pcall('EXISTS', PLAIN) ~= 0)
+    HAS_ELEMENTS = SPAN >= 0 and CAP > 0 and not (WATCHES and not NO_PLAIN and redis.pcall('EXISTS', PLAIN) ~= 0)
   end
 elseif WRITTEN then
   FAST = false

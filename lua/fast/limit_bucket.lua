@@ -1,7 +1,7 @@
 -- Takes tokens from a bucket. KEYS and ARGV are those of commands/limit_bucket.lua; see fast/limit_fixed.lua for why this is
 -- here.
 --
--- requires: fast/record shared/bucket shared/holes shared/record
+-- requires: shared/is_new shared/bucket shared/holes shared/record
 
 -- exactly formats a number so that it is read as the same number.
 local function exactly(number)

@@ -3,7 +3,7 @@
 -- The function is here, and is called at once if the operation is a new one, because to define what a replay requires takes
 -- longer than to count.
 --
--- requires: fast/record shared/limit shared/record
+-- requires: shared/is_new shared/limit shared/record
 
 -- count_window admits or refuses, and writes the state of a window that has admitted something.
 local function count_window()

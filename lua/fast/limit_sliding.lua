@@ -1,7 +1,7 @@
 -- Admits to a sliding window. KEYS and ARGV are those of commands/limit_sliding.lua; see fast/limit_fixed.lua for why this is
 -- here.
 --
--- requires: fast/record shared/log shared/record
+-- requires: shared/is_new shared/log shared/record
 
 -- admit admits, now or later, or refuses, and adds what it admits to the log.
 local function admit()

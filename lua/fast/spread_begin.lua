@@ -1,7 +1,7 @@
 -- Finds the shard at an end of a spread list, if its state stays as it is. shared/end_shard.lua explains the arguments and the
 -- state, and fast/begin.lua why this is here, and why it defines no functions.
 --
--- requires: fast/record
+-- requires: shared/is_new
 
 local LEFT
 local END, FULL -- the key of the shard, and the capacity, as a text

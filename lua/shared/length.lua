@@ -36,6 +36,15 @@ local function length_of(list, id, head, tail)
   return id == list.first and head or id == list.last and tail or list.cap - (id == list.part and list.lacks or 0)
 end
 
+-- find_between returns the error for a shard between the ends that is not here. measure has found the ends.
+local function find_between(list, id)
+  if id == list.first or id == list.last then
+    return nil
+  end
+  local _, problem = shard_length(list, id)
+  return problem
+end
+
 -- unsplit returns how many elements commands/adopt.lua has to move from the end shards, which have these lengths.
 local function unsplit(list, head, tail)
   local function from(left, size)

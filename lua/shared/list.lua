@@ -30,7 +30,7 @@
 -- Over maxmemory, Redis refuses commands that may grow the data set (HSET, RPUSH) until the script has written. Hence the
 -- second rule: a script that must work then, such as a pop or a delete, writes first with a command that never grows.
 --
--- requires: shared/aside shared/server shared/moving shared/stale shared/expired shared/plain
+-- requires: shared/known shared/aside shared/server shared/moving shared/stale shared/expired shared/plain
 
 local RECORD_MS -- how long the record that this script saves in the meta at KEYS[1] lives; shared/session.lua sets it
 
@@ -52,57 +52,6 @@ local function shard_length(list, id)
   return size
 end
 
--- read_records finds out until when dedup records in meta are needed: by its field, and the record that this script is going to
--- save. Old ones are left to a sweep.
-local function read_records(list, records)
-  local saves = RECORD_MS and META == KEYS[1]
-  if records or saves then
-    local now = clock()
-    list.old_records = records and tonumber(records) < now
-    list.records = math.max(saves and now + RECORD_MS or 0, tonumber(records) or 0)
-    list.records = list.records >= now and list.records or nil
-  end
-end
-
--- read_pointers returns the state that the field layout holds, or nil if it is broken, and whether there may be other fields.
-local function read_pointers(layout)
-  local more, first, last, cap, digit, shards = string.match(layout, POINTERS)
-  if not more then
-    return nil
-  end
-  local armed, join = digit % 2 == 1, math.floor(digit / 2)
-  if string.byte(shards, -1) == EQUALS then
-    return { first = 0, last = -1, cap = 0, armed = armed, join = join, restored = string.sub(shards, 2, -2) }, more == '+'
-  end
-  if shards ~= '' and string.byte(shards, -1) ~= COLON then
-    shards = PREFIX .. shards .. ':'
-  end
-  return {
-    first = tonumber(first), last = tonumber(last), cap = tonumber(cap), armed = armed, join = join, shards = shards,
-  }, more == '+'
-end
-
--- read_layout returns what read_pointers does, or nil and the error to reply with.
-local function read_layout(layout)
-  if string.find(layout, '^4 %d+ %d+ %d+ %S+ %S+ %d+ %d+ %S+ %S+ %d+ %d$') then -- see shared/spread_pointers.lua
-    return nil, redis.error_reply('SPREADLIST this operation cannot be done on a list that is spread over many slots')
-  end
-  if not string.find(layout, '^' .. LAYOUT .. '%+? ') then
-    return nil, redis.error_reply('BADLAYOUT meta is of another layout than ' .. LAYOUT)
-  end
-  local list, more = read_pointers(layout)
-  if not list then
-    return nil, redis.error_reply('BROKENLIST meta has no pointers')
-  end
-  if list.cap < 1 and list.first <= list.last then
-    return nil, redis.error_reply('BROKENLIST meta has the capacity ' .. list.cap)
-  end
-  if list.shards == '' then -- as in a meta that was made to hold records
-    list.shards, list.only_records = false, true
-  end
-  return list, more
-end
-
 -- open reads meta. It returns the state of the list, or nil and the error to reply with. A list that does not exist or has
 -- expired is empty. In the state, stale are the ranges of stale shards, if there are any, and own is the one of them whose
 -- keys have the list's own prefix; the others are of lists that this one has replaced. how is 'reading' for a script that
@@ -110,41 +59,112 @@ end
 -- begun to wait, to which a plain key of another type is no error any more, as in Redis; else nil. any says that this is for
 -- a command on keys of any type: whatever else the plain key holds, and where it may be on another node, the caller serves
 -- it. says is the end that newcomers join after the operation, if it tells, as pushed_at and popped_at have it.
-local function open(how, any, says)
-  local layout = redis.call('HGET', META, 'layout')
-  if not layout then
-    if redis.call('EXISTS', META) == 1 then
-      return nil, redis.error_reply('BADLAYOUT meta is a hash that belongs to no list')
+local open
+do
+  -- read_records finds out until when dedup records in meta are needed: by its field, and the record that this script is going
+  -- to save. Old ones are left to a sweep.
+  local function read_records(list, records)
+    local saves = RECORD_MS and META == KEYS[1]
+    if records or saves then
+      local now = clock()
+      list.old_records = records and tonumber(records) < now
+      list.records = math.max(saves and now + RECORD_MS or 0, tonumber(records) or 0)
+      list.records = list.records >= now and list.records or nil
     end
-    if how == 'growing' and not STANDS_IN and is_away(PREFIX .. 'never') then -- else take_from_plain asks
-      return nil, redis.error_reply('TRYAGAIN meta may be moving to another node')
+  end
+
+  -- read_pointers returns the state that the field layout holds, or nil if it is broken, and whether there may be other
+  -- fields.
+  local function read_pointers(layout)
+    local more, first, last, cap, digit, shards = string.match(layout, POINTERS)
+    if not more then
+      return nil
     end
-    return with_plain(no_list(), how, any, says)
+    local armed, join = digit % 2 == 1, math.floor(digit / 2)
+    if string.byte(shards, -1) == EQUALS then
+      return { first = 0, last = -1, cap = 0, armed = armed, join = join, restored = string.sub(shards, 2, -2) }, more == '+'
+    end
+    if shards ~= '' and string.byte(shards, -1) ~= COLON then
+      shards = PREFIX .. shards .. ':'
+    end
+    return {
+      first = tonumber(first), last = tonumber(last), cap = tonumber(cap), armed = armed, join = join, shards = shards,
+    }, more == '+'
   end
-  local aside = read_aside(layout)
-  if aside and redis.call('LLEN', aside.key) == 0 then
-    return nil, missing(aside, aside.left and aside.first or aside.last)
+
+  -- read_layout returns what read_pointers does, or nil and the error to reply with.
+  local function read_layout(layout)
+    local list, more = read_pointers(layout)
+    if not list then
+      if string.find(layout, '^4 %d+ %d+ %d+ %S+ %S+ %d+ %d+ %S+ %S+ %d+ %d$') then -- see shared/spread_pointers.lua
+        return nil, redis.error_reply('SPREADLIST this operation cannot be done on a list that is spread over many slots')
+      elseif string.find(layout, '^' .. LAYOUT .. '%+? ') then
+        return nil, redis.error_reply('BROKENLIST meta has no pointers')
+      end
+      return nil, redis.error_reply('BADLAYOUT meta is of another layout than ' .. LAYOUT)
+    end
+    if list.cap < 1 and list.first <= list.last then
+      return nil, redis.error_reply('BROKENLIST meta has the capacity ' .. list.cap)
+    end
+    if list.shards == '' then -- as in a meta that was made to hold records
+      list.shards, list.only_records = false, true
+    end
+    return list, more
   end
-  local list, more = read_layout(aside and put_back(aside) or layout)
-  if not list then
-    return nil, more
-  end
-  local m = more and redis.call('HMGET', META, 'stale', 'expires', 'records', 'walk', 'restores', 'part') or {}
-  read_records(list, m[3])
-  if more then
+
+  -- read_more reads the other fields of meta. It returns the time at which the list expires, or nil.
+  local function read_more(list)
+    local m = redis.call('HMGET', META, 'stale', 'expires', 'records', 'walk', 'restores', 'part')
+    read_records(list, m[3])
     read_stale(list, m[1])
     list.more, list.restores = m[4], m[5] == '1' and m[5]
     list.part = tonumber(m[6] or nil)
     list.saved_part = list.part
     list.gathers = m[5] and m[5] ~= '1' and tonumber(m[5]) > clock()
+    return tonumber(m[2] or nil)
   end
-  if m[2] then
-    list.expires, list.now = tonumber(m[2]), clock()
-    if list.now > list.expires then
-      empty_expired(list, how)
+
+  function open(how, any, says)
+    local first = WAS_READ and META == KEYS[1] and type(WRITTEN) ~= 'table' -- nothing has changed since
+    WAS_READ = false
+    local layout
+    if first then
+      layout = WRITTEN
+    else
+      layout = redis.call('HGET', META, 'layout')
     end
+    if not layout and first and NOTHING then
+      return with_plain(no_list(), how, any, says, true)
+    elseif not layout then
+      if redis.call('EXISTS', META) == 1 then
+        return nil, redis.error_reply('BADLAYOUT meta is a hash that belongs to no list')
+      end
+      if how == 'growing' and not STANDS_IN and is_away(PREFIX .. 'never') then -- else take_from_plain asks
+        return nil, redis.error_reply('TRYAGAIN meta may be moving to another node')
+      end
+      return with_plain(no_list(), how, any, says)
+    end
+    local aside = read_aside(layout)
+    if aside and redis.call('LLEN', aside.key) == 0 then
+      return nil, missing(aside, aside.left and aside.first or aside.last)
+    end
+    local list, more = read_layout(aside and put_back(aside) or layout)
+    if not list then
+      return nil, more
+    end
+    if more then
+      list.expires = read_more(list)
+    elseif RECORD_MS then
+      read_records(list, false)
+    end
+    if list.expires then
+      list.now = clock()
+      if list.now > list.expires then
+        empty_expired(list, how)
+      end
+    end
+    return with_plain(list, how, any, says, first and NO_PLAIN)
   end
-  return with_plain(list, how, any, says)
 end
 
 -- In each call:

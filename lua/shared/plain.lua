@@ -67,17 +67,17 @@ end
 
 -- rung_by returns the meta of the list whose bell a plain key is, if there is such a list.
 local function rung_by(key)
-  local stem = string.match(key, '^(.*{.+}.*):bell$')
+  local stem = string.sub(key, -5) == ':bell' and string.match(key, '^(.*{.+}.*):bell$')
   return stem and type(redis.pcall('HGET', stem .. ':meta', 'layout')) == 'string' and stem .. ':meta' or nil
 end
 
--- with_plain makes the list and its plain key one list. It returns the list, or nil and the error. The other arguments are
--- those of open.
-local function with_plain(list, how, any, says)
+-- with_plain makes the list and its plain key one list. It returns the list, or nil and the error. no_plain tells whether it is
+-- known that there is no plain key. The other arguments are those of open.
+local function with_plain(list, how, any, says, no_plain)
   local problem
   if list.restored then
     problem = find_in_place(list, how, any)
-  elseif PLAIN and (WATCHES or list.first > list.last) then
+  elseif PLAIN and not no_plain and (WATCHES or list.first > list.last) then
     local size = rung_by(PLAIN) and 0 or redis.pcall('LLEN', PLAIN)
     if list.first > list.last and type(size) == 'number' then
       problem = take_from_plain(list, size, how, any, says)
@@ -87,9 +87,9 @@ local function with_plain(list, how, any, says)
       local join = list.join > 0 and list.join or says or pushed_at(false)
       problem = how == 'growing' and no_memory() or take_in(list, PLAIN, size, join)
     end
-    if WATCHES and not problem then
-      save_join(list, how, says)
-    end
+  end
+  if WATCHES and not list.restored and not problem then
+    save_join(list, how, says)
   end
   if problem then
     return nil, problem

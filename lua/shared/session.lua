@@ -20,7 +20,7 @@
 --
 -- replay comes before open: whatever has become of the list, a recorded result is the result.
 --
--- requires: shared/operation shared/popped shared/list shared/records shared/record
+-- requires: shared/popped shared/list shared/layout shared/is_new shared/records shared/record
 
 local HOME -- the meta that holds the record, if one does
 local RECORD_MOVES = 'TRYAGAIN the dedup record is moving to another node'

@@ -199,7 +199,8 @@ func TestAPushOfOneValueTakesThreeCallsOrFewer(t *testing.T) {
 			require.NoError(t, err)
 		}
 		calls := harness.CommandCalls(t, rdb)
-		assert.Equal(t, map[string]int{"call": 100, "hget": 100, "llen": 100, name + "x": 100, "getrange": 100, "set": 100}, harness.Without(calls, "config|resetstat", "info"))
+		assert.Less(t, calls["exists"], 5, "the record is renewed now and then")
+		assert.Equal(t, map[string]int{"call": 100, "hget": 100, "llen": 100, name + "x": 100, "getrange": 100, "set": 100}, harness.Without(calls, "config|resetstat", "info", "exists"))
 	}
 }
 

@@ -834,7 +834,7 @@ func TestScriptsOverABrokenNetwork(t *testing.T) {
 	}
 }
 
-func TestAScriptThatPushesOneValueTakesTenCalls(t *testing.T) {
+func TestAScriptThatPushesOneValueTakesNineCalls(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t, redistest.Redis).Client(t).(*redis.Client)
 	list := harness.NewList(t, rdb, shardedlist.WithCapacity(1000))
@@ -848,7 +848,7 @@ func TestAScriptThatPushesOneValueTakesTenCalls(t *testing.T) {
 	}
 	each := map[string]int{}
 	for name, calls := range harness.Without(harness.CommandCalls(t, rdb), "config|resetstat", "info") {
-		each[name] = calls / 100 // a new session, where the garbage collector has taken the old one, calls EXISTS once more
+		each[name] = (calls + 50) / 100 // a new session, where the garbage collector has taken the old one, calls EXISTS instead of GETRANGE
 	}
 	assert.Equal(t, map[string]int{"call": 1, "hget": 2, "llen": 6, "exists": 1, "rpush": 1, "getrange": 1, "set": 1}, each)
 }

@@ -85,6 +85,22 @@ var operations = []operation{
 	{"RPush to each of many lists, through the hook", func(ctx context.Context, c *client, i int) error {
 		return c.hooked.RPush(ctx, strconv.Itoa(i), value).Err()
 	}},
+	{"LRange 0 9", func(ctx context.Context, c *client, _ int) error {
+		return c.hooked.LRange(ctx, "long", 0, 9).Err()
+	}},
+	{"LLen", func(ctx context.Context, c *client, _ int) error { return c.hooked.LLen(ctx, "long").Err() }},
+	{"LSet", func(ctx context.Context, c *client, _ int) error {
+		return c.hooked.LSet(ctx, "long", 500, value).Err()
+	}},
+	{"LTrim of nothing", func(ctx context.Context, c *client, _ int) error {
+		return c.hooked.LTrim(ctx, "long", 0, -1).Err()
+	}},
+	{"Expire", func(ctx context.Context, c *client, _ int) error {
+		return c.hooked.Expire(ctx, "long", time.Hour).Err()
+	}},
+	{"LMove", func(ctx context.Context, c *client, _ int) error {
+		return c.hooked.LMove(ctx, "long", "long", "left", "right").Err()
+	}},
 	{"RPush, spread list", func(ctx context.Context, c *client, _ int) error {
 		_, err := c.spread.RPush(ctx, value)
 		return err
@@ -109,12 +125,20 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("instructions", flag.ContinueOnError)
 	calls := flags.Int("calls", 2000, "`number` of calls of each operation")
+	only := flags.String("only", "", "a regular `expression` for the names of operations")
 	program := flags.String("redis-server", "redis-server", "the server `program`")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	wanted, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	for _, o := range operations {
+		if !wanted.MatchString(o.name) {
+			continue
+		}
 		few, err := count(ctx, *program, o, *calls/10)
 		if err != nil {
 			return fmt.Errorf("%s: %w", o.name, err)
@@ -201,6 +225,9 @@ func serve(ctx context.Context, addr string, o operation, calls int) error {
 		values[i] = value
 	}
 	if _, err := c.list.RPush(ctx, values...); err != nil {
+		return err
+	}
+	if err := c.hooked.RPush(ctx, "long", values[:1000]...).Err(); err != nil {
 		return err
 	}
 	if _, err := c.spread.RPush(ctx, values[:3000]...); err != nil {

@@ -1,7 +1,9 @@
--- Finds out whether an operation with a dedup record is a new one, before most helpers are defined. It defines no functions and
--- converts no numbers to strings: either takes half as long as a command.
+-- Finds out whether an operation with a dedup record is a new one.
 --
--- requires: fast/present
+-- It defines no functions and converts no numbers to strings: where the command is a script, either takes half as long as a
+-- command.
+--
+-- requires: shared/present
 
 local WAS_LARGE -- whether the session's last result was large, or may be in POPPED
 
@@ -14,9 +16,11 @@ elseif RECORD then
   local before = redis.pcall('GETRANGE', RECORD, '0', LAST_OF_LARGE)
   if before == '' then -- there is none
     IS_NEW = type(PRESENT or redis.pcall('EXISTS', META, RECORD)) == 'number' -- it is not on another node
-  else
-    IS_NEW = type(before) == 'string' and tonumber(string.match(before, '^%d+')) < SEQUENCE
+  elseif type(before) == 'string' then
+    IS_NEW = tonumber(string.match(before, '^%d+')) < SEQUENCE
     KEEPS_TTL = IS_NEW and not RENEWS
     WAS_LARGE = IS_NEW and (#before == LARGE or string.byte(before, -1) == AT)
+    NOTHING = PRESENT == 1 and (STANDS_IN or not PLAIN) -- there is only the record
+    NO_PLAIN = STANDS_IN and (PRESENT == 1 or PRESENT == 2)
   end
 end

@@ -1,0 +1,13 @@
+-- Reads the pointers, before the record: where there is only meta, there is no record to read.
+--
+-- requires: shared/present shared/pointers
+
+-- In each call:
+
+WAS_READ = not FIELD
+if PRESENT ~= 0 and WAS_READ then
+  WRITTEN = redis.pcall('HGET', META, 'layout') or nil
+end
+if PRESENT == 1 and type(WRITTEN) == 'string' then -- there is only meta
+  NO_RECORD, NO_PLAIN = true, STANDS_IN
+end
