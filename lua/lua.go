@@ -29,37 +29,6 @@ func Source(command string) string {
 	return source.String()
 }
 
-// Compact returns a source without its comments, blank lines and indentation, which is what servers get to see: it is half as long.
-func Compact(source string) string {
-	var compact strings.Builder
-	for line := range strings.Lines(source) {
-		line = strings.TrimSpace(withoutComment(line))
-		if line != "" {
-			compact.WriteString(line)
-			compact.WriteByte('\n')
-		}
-	}
-	return compact.String()
-}
-
-// withoutComment cuts a line before the "--" that is not in a string. No string of the scripts has several lines.
-func withoutComment(line string) string {
-	var quote byte // that has begun the string, or 0
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case quote != 0 && c == '\\':
-			i++
-		case quote != 0 && c == quote:
-			quote = 0
-		case quote == 0 && (c == '"' || c == '\''):
-			quote = c
-		case quote == 0 && strings.HasPrefix(line[i:], "--"):
-			return line[:i]
-		}
-	}
-	return line
-}
-
 // Around returns what stands in front of a command that runs a source of the user's, see commands/script.lua.
 // The source comes first, so that the server names its own lines in errors, and so that it does not see what is defined behind it. It has
 // these four names, and not the arguments of the command.

@@ -32,17 +32,31 @@ func TestEveryCommandComposes(t *testing.T) {
 	}
 }
 
-// Servers get the same code without its comments and indentation.
+// Servers get the same code without its comments and indentation, and scripts also without what they do not use, and with short names.
 func TestCompact(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, "local a = '-- b' .. \"it's \\\" -- \" .. c\nreturn a - -1\n",
-		Compact("-- head\n\n  local a = '-- b' .. \"it's \\\" -- \" .. c -- d\n\t--e\n  return a - -1"))
+	assert.Equal(t, "local a='-- b'..\"it's \\\" -- \"..c\nreturn a- -1 ..2\n",
+		Compact("-- head\n\n  local a = '-- b' .. \"it's \\\" -- \" .. c -- d\n\t--e\n  return a - -1 .. 2"))
+	assert.Equal(t, "local a={first=1,[2]=3}\nlocal function c(b,...)\nreturn b.first+a.first,function()b,a=a,b end\nend\nreturn c(KEYS)\n", Minify(`
+		local first = { first = 1, [2] = 3 }
+		local function unused(x) return unused(x) end
+		local function used_by_unused() return unused() end
+		local function pair(value, ...)
+			return value.first + first.first, function() value, first = first, value end
+		end
+		return pair(KEYS)`))
+	globals := []string{"KEYS", "ARGV", "redis", "string", "table", "math", "type", "error", "tonumber", "tostring", "pairs", "ipairs", "unpack", "pcall",
+		"select", "rawget", "rawequal", "setmetatable"}
 	for _, command := range Commands() {
 		source := Source(command)
 		assert.NotContains(t, source, "[[", "a string or comment of several lines")
-		compact := Compact(source)
-		assert.Less(t, len(compact), len(source)*3/5, command)
+		compact, small := Compact(source), Minify(source)
 		assert.Equal(t, compact, Compact(compact), command)
+		assert.True(t, strings.HasPrefix(command, "queue_") || len(small) <= 25_600, "%s has %d bytes", command, len(small))
+		locals := localNames(scan(source))
+		for _, name := range globals {
+			assert.False(t, locals[name], "%s: %s is a global name", command, name)
+		}
 	}
 }
 

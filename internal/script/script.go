@@ -39,7 +39,7 @@ func Load(name string) *Script { return load(name, "") }
 // LoadAround is Load for a script that runs a source of the user's, see lua.Around.
 func LoadAround(name, source string) *Script { return load(name, lua.Around(source)) }
 
-// text is that of a script as it is sent, see lua.Compact.
+// text is that of a script as it is sent, see lua.Minify.
 type text struct {
 	source string
 	hash   any // a string
@@ -49,7 +49,7 @@ func load(name, front string) *Script {
 	return &Script{
 		name: name, function: lua.IsFunction(name), called: lua.Functions().Function(name), words: lua.Requires(name, "shared/keys"),
 		text: sync.OnceValue(func() text {
-			source := front + lua.Compact(lua.Source(name))
+			source := front + lua.Minify(lua.Source(name))
 			return text{source, redis.NewScript(source).Hash()}
 		}),
 		readable: func() string { return front + lua.Source(name) }, kind: stats.KindOf(name), fullName: fullName(name),

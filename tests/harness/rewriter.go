@@ -44,6 +44,30 @@ func compactPart(text string) string {
 	return compact
 }
 
+// sent has the command of each script, by its text as clients send it.
+var sent = sync.OnceValue(func() map[string]string {
+	commands := map[string]string{}
+	for _, command := range lua.Commands() {
+		commands[lua.Minify(lua.Source(command))] = command
+	}
+	return commands
+})
+
+// changed returns the script with the texts replaced.
+func (r *rewriter) changed(script string) string {
+	front := "" // a source of the user's
+	command, found := sent()[script]
+	for text, name := range sent() {
+		if cut, ok := strings.CutSuffix(script, text); ok && !found {
+			front, command = cut, name
+		}
+	}
+	if command == "" {
+		return script
+	}
+	return front + lua.Minify(r.texts.Replace(lua.Compact(lua.Source(command))))
+}
+
 type rewriter struct {
 	texts  *strings.Replacer
 	mu     sync.Mutex
@@ -71,7 +95,7 @@ func (r *rewriter) rewrite(cmd redis.Cmder) error {
 	case "eval":
 		if source := args[1].(string); !r.change[source] {
 			sum := sha1.Sum([]byte(source))
-			changed := r.texts.Replace(source)
+			changed := r.changed(source)
 			r.bySHA[hex.EncodeToString(sum[:])], r.change[changed] = changed, true
 			args[1] = changed
 		}
