@@ -80,7 +80,7 @@ func newCounter(rdb redis.UniversalClient, name, kind string) (*counter, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &counter{l, &session.Pool{Runner: l.runner, List: l.list}, []any{l.state()}}, nil
+	return &counter{l, &session.Pool{Runner: l.runner, List: l.list, InMeta: true}, []any{l.state()}}, nil
 }
 
 // operation returns an operation that is applied once.

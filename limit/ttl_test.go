@@ -84,7 +84,7 @@ func TestEachKeyHasATTLAfterEachScript(t *testing.T) {
 		looks.end()
 		for _, kind := range []string{
 			"fixed/meta", "sliding/meta", "bucket/meta", "day/*/meta", "semaphore/meta", "lock/meta",
-			"fixed/op:*", "sliding/op:*", "bucket/op:*", "semaphore/bell", "lock/bell", "semaphore/bell:*",
+			"semaphore/bell", "lock/bell", "semaphore/bell:*",
 		} {
 			assert.Contains(t, looks.seen, kind)
 		}

@@ -23,11 +23,13 @@ var (
 type Pool struct {
 	Runner   *script.Runner
 	Apart    bool          // records are never in meta: operations have different first keys
+	InMeta   bool          // records are always in meta
 	Disabled bool          // sessions keep no records
 	List     *stats.List   // counts; nil counts nothing
 	Life     time.Duration // of the records; 0 means RecordLife
 
-	idle      sync.Pool // *Session
+	last      atomic.Pointer[Session] // an idle one, which the garbage collector does not take: the server has its record
+	idle      sync.Pool               // *Session, the other idle ones
 	resolving resolving
 	moves     atomic.Int64 // the Unix time in nanoseconds until which new records go to meta, because the slot moves
 }
@@ -46,7 +48,7 @@ const inMeta = "@"
 
 // newID returns an id under which no operation has been sent.
 func (p *Pool) newID() string {
-	if p.recordsMove() {
+	if p.InMeta || p.recordsMove() {
 		return inMeta + uuid.NewString()
 	}
 	return uuid.NewString()
@@ -60,6 +62,9 @@ func (p *Pool) recordsMove() bool {
 
 // Get returns an idle session. The caller returns it with Put.
 func (p *Pool) Get() *Session {
+	if s := p.last.Swap(nil); s != nil {
+		return s
+	}
 	if s, ok := p.idle.Get().(*Session); ok {
 		return s
 	}
@@ -111,7 +116,7 @@ func (p *Pool) Put(s *Session, op Operation, outcome Outcome) (any, error) {
 func (p *Pool) putBack(s *Session, op Operation, outcome Outcome) {
 	if outcome.Status != Unknown {
 		s.ForgetLarge()
-		p.idle.Put(s)
+		p.rest(s)
 		return
 	}
 	resolved := Abandon(op.Orders)
@@ -119,9 +124,16 @@ func (p *Pool) putBack(s *Session, op Operation, outcome Outcome) {
 		defer resolved()
 		if outcome := s.Resolve(ctx, until); outcome.Status != Unknown {
 			go outcome.Reclaim() // may take until the server has memory, and others wait to be resolved
-			p.idle.Put(s)
+			p.rest(s)
 		}
 	})
+}
+
+// rest makes a session idle.
+func (p *Pool) rest(s *Session) {
+	if !p.last.CompareAndSwap(nil, s) {
+		p.idle.Put(s)
+	}
 }
 
 // resolving holds what is to be resolved of operations that were given up. One goroutine does it, so that callers who cancel

@@ -63,7 +63,7 @@ type Session struct {
 
 // Begin gives the next operation its sequence number.
 func (s *Session) Begin() {
-	if strings.HasPrefix(s.id, inMeta) && !s.pool.recordsMove() {
+	if strings.HasPrefix(s.id, inMeta) && !s.pool.recordsMove() && !s.pool.InMeta {
 		s.rename()
 	}
 	s.number++

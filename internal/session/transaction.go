@@ -155,7 +155,7 @@ func (t Transaction) resolveLater(ctx context.Context, until time.Time) {
 			if reclaim {
 				go outcome.Reclaim()
 			}
-			p.op.pool.idle.Put(p.session)
+			p.op.pool.rest(p.session)
 		}
 	}
 }

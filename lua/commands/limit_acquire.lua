@@ -15,8 +15,8 @@
 -- time, or one higher than the last if that is not behind it. So tokens grow even if the key is lost, as long as the clock does
 -- not go back.
 --
--- Who waits arms the semaphore. A call that was woken rings on if it leaves shares, and else arms again, for others that wait:
--- so while there are shares and somebody waits, a dummy is in the bell, or a call that was woken is about to run.
+-- Who waits for a share arms the semaphore. A call that was woken rings on if it leaves shares, and else arms again, for others
+-- that wait: so while there are shares and somebody waits, a dummy is in the bell, or a call that was woken is about to run.
 --
 -- Safe because it reads all it needs before the first write. That is ZADD if it gives a share, which OOM refuses with nothing
 -- changed; else PEXPIRE, which OOM allows, as waiting must go on.
@@ -24,48 +24,52 @@
 local SHARES, LEASE, AFTER, FENCES, WAIT = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == 'yes', ARGV[5]
 
 local now = microseconds()
-local ends = whole(now + LEASE)
-local held = redis.call('ZCOUNT', META, '(' .. whole(now), '+inf')
-local last = redis.call('ZSCORE', META, TOKEN)
-local token = FENCES and -(tonumber(last or 0)) or 0
-local can_ring = WAIT ~= 'no' and bell_can_ring()
+local ends = now + LEASE
+local h = open_holders(now)
+local token = FENCES and -(tonumber(h.token or 0)) or 0
 
 local given, added = {}, {}
 for i = 6, #ARGV do
-  local score = redis.call('ZSCORE', META, ARGV[i])
+  local score = score_of(h, ARGV[i])
   local holds_already, is_fenced = holds(score, now), score and tonumber(score) < 0
-  if holds_already or held < SHARES and not is_fenced then
+  if holds_already or h.held < SHARES and not is_fenced then
     given[#given + 1] = i - 5
-    added[#added + 1] = ends
+    added[#added + 1] = whole(ends)
     added[#added + 1] = ARGV[i]
     if not holds_already then
-      held = held + 1
+      h.held = h.held + 1
       token = FENCES and math.max(token + 1, now) or 0
     end
   end
 end
 
+local is_free = h.held < SHARES
+local rings = WAIT == 'woken' and is_free
+local arms = not is_free and (WAIT == 'woken' or WAIT == 'wait' and #given < #ARGV - 5)
+local can_ring = (rings or arms) and bell_can_ring()
+
 if #added > 0 then
-  redis.call('ZADD', META, unpack(added))
   if FENCES then
-    redis.call('ZADD', META, whole(-token), TOKEN)
+    added[#added + 1] = whole(-token)
+    added[#added + 1] = TOKEN
   end
-  redis.call('ZREMRANGEBYSCORE', META, '(0', whole(now)) -- leases that have ended
-  redis.call('ZREMRANGEBYSCORE', META, whole(-math.floor(now / 1000)), '(0') -- and fences
-end
-if #added > 0 or WAIT ~= 'no' then
-  stay(math.ceil(LEASE / 1000) + SLACK_MS + AFTER)
-end
-if WAIT == 'woken' and held < SHARES then
-  if can_ring then
-    ring()
+  redis.call('ZADD', META, unpack(added))
+  if h.has_old then
+    redis.call('ZREMRANGEBYSCORE', META, '(0', whole(now)) -- leases that have ended
+    redis.call('ZREMRANGEBYSCORE', META, whole(-math.floor(now / 1000)), '(0') -- and fences
   end
-elseif WAIT ~= 'no' and held >= SHARES then
+end
+if #added > 0 or arms then
+  redis.call('PEXPIRE', META, whole(math.ceil((math.max(h.needed, ends) - now) / 1000) + SLACK_MS + AFTER))
+end
+if arms then
   redis.call('ZADD', META, 0, ARMED)
-  if can_ring then
-    redis.call('DEL', BELL)
-  end
+end
+if can_ring and rings then
+  ring()
+elseif can_ring then
+  redis.call('DEL', BELL)
 end
 
-local next_end = redis.call('ZRANGEBYSCORE', META, '(' .. whole(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-return { token, next_end[2] and tonumber(next_end[2]) - now or -1, unpack(given) }
+local next_end = #added > 0 and math.min(h.next_end or ends, ends) or h.next_end
+return { token, next_end and next_end - now or -1, unpack(given) }

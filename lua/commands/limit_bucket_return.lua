@@ -1,6 +1,6 @@
 -- Gives back tokens that the caller does not use: it waits for them no more, or has not heard of them.
 --
--- requires: shared/holes shared/session
+-- requires: shared/counted shared/holes
 --
 -- KEYS  1 the state, see commands/limit_bucket.lua
 -- ARGV  1 to 3 see shared/operation.lua, 4 how many, 5 to 7 what the take returned: the tat before, the tat after, and the time
@@ -13,18 +13,16 @@
 --
 -- Safe because it reads the record and the state before the first write, HDEL, which OOM allows.
 
-local done, failure = replay()
-if done or failure then
-  return tonumber(done) or failure
+local state, reply = read_state('tat', 'holes')
+if not state then
+  return tonumber(reply) or reply
 end
 local n, before, after, time = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local now = microseconds()
-local state = redis.call('HMGET', META, 'tat', 'holes')
-local tat, holes = state[1], state[2] or ''
-refuse_nothing()
+local tat, holes = state[3], state[4] or ''
+write_nothing()
 if not tat then -- the bucket is full
-  save_result(0)
-  return 0
+  return save_state(0, now, now)
 end
 if tat == after then
   tat = before
@@ -36,6 +34,4 @@ while start do
   tat, holes = start, rest
   start, rest = close_hole(holes, tat)
 end
-redis.call('HSET', META, 'tat', tat, 'holes', holes)
-save_result(1)
-return 1
+return save_state(1, tonumber(tat), now, 'tat', tat, 'holes', holes)

@@ -10,14 +10,12 @@
 --
 -- Safe because it reads all it needs before the first write, PEXPIRE or ZREM, which OOM allows. It may run twice.
 
-local now = microseconds()
-local held, rings = 0, bell_can_ring()
-local is_armed = redis.call('ZSCORE', META, ARMED)
+local now, held = microseconds(), 0
 local fence, fenced = tonumber(ARGV[1]), {}
+local scores = redis.call('ZMSCORE', META, ARMED, unpack(ARGV, 2))
+local rings = scores[1] and bell_can_ring()
 for i = 2, #ARGV do
-  if holds(redis.call('ZSCORE', META, ARGV[i]), now) then
-    held = held + 1
-  end
+  held = held + (holds(scores[i], now) and 1 or 0)
   fenced[#fenced + 1] = whole(-math.ceil(now / 1000) - fence)
   fenced[#fenced + 1] = ARGV[i]
 end
@@ -28,7 +26,7 @@ if fence > 0 then
 else
   redis.call('ZREM', META, unpack(ARGV, 2))
 end
-if held > 0 and is_armed and rings then
+if held > 0 and rings then
   redis.call('ZREM', META, ARMED)
   ring()
 end

@@ -1,6 +1,6 @@
 -- Gives back what a sliding window has admitted, and the caller does not use: it waits for it no more, or has not heard of it.
 --
--- requires: shared/log shared/session
+-- requires: shared/log
 --
 -- KEYS  1 the log, see shared/log.lua
 -- ARGV  1 to 3 see shared/operation.lua, 4 how many, 5 and 6 the number and the time of the entry
@@ -14,17 +14,15 @@
 
 local RETURN_STEP = 1000
 
-local done, failure = replay()
-if done or failure then
-  return tonumber(done) or failure
+local log, reply = open_log()
+if not log then
+  return tonumber(reply) or reply
 end
 local number, time = tonumber(ARGV[5]), tonumber(ARGV[6])
-local now, log = microseconds(), open_log()
-local is_here = number >= log.first and number < log.next and entry_at(number) == time
-refuse_nothing()
-if not is_here then
-  save_result(0)
-  return 0
+local now = microseconds()
+write_nothing()
+if number < log.first or number >= log.next or entry_at(number) ~= time then
+  return save_state(0, now, now)
 end
 redis.call('HSET', META, ARGV[5], redis.call('HGET', META, ARGV[5]) .. ' -')
 local holes = add_hole(log.holes, now, ARGV[5], '-', ARGV[6], ARGV[4])
@@ -39,6 +37,4 @@ while log.next > stop do
   local _, rest = close_hole(holes, whole(log.next))
   holes = rest or holes
 end
-redis.call('HSET', META, 'next', whole(log.next), 'total', whole(log.total), 'holes', holes)
-save_result(1)
-return 1
+return save_state(1, now, now, 'next', whole(log.next), 'total', whole(log.total), 'holes', holes)

@@ -10,6 +10,7 @@
 -- requires: shared/limit shared/ring
 
 local ARMED, TOKEN = 'armed', 'token'
+local AT_ONCE_MOST = 16 -- members that are read at once
 
 -- bell_can_ring tells, before the first write, whether the bell may be written: while the slot moves, a missing bell may be on
 -- the other node, and a new one here would stop the move. Who waits then finds out when its BLPOP ends.
@@ -17,9 +18,46 @@ local function bell_can_ring()
   return type(redis.pcall('EXISTS', META, BELL)) == 'number'
 end
 
--- holds tells whether a holder's lease goes on. The score is a string, or false.
+-- holds tells whether a holder's lease goes on. The score is a string, or nothing.
 local function holds(score, now)
   return score and tonumber(score) > now
+end
+
+-- open_holders reads the state: the number of holders, the fencing token, the time at which the next lease ends, or nil; the
+-- time until which the key is needed; and whether there are members whose time is over. If there are few members, scores has
+-- them.
+local function open_holders(now)
+  local few = redis.call('ZRANGE', META, 0, AT_ONCE_MOST - 1, 'WITHSCORES')
+  if #few == 2 * AT_ONCE_MOST then
+    local next_end = redis.call('ZRANGEBYSCORE', META, '(' .. whole(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    return {
+      held = redis.call('ZCOUNT', META, '(' .. whole(now), '+inf'), token = redis.call('ZSCORE', META, TOKEN),
+      next_end = tonumber(next_end[2]), needed = now + redis.call('PTTL', META) * 1000, has_old = true,
+    }
+  end
+  local h = { scores = {}, held = 0, needed = now, has_old = false }
+  for i = 1, #few, 2 do
+    local member, score = few[i], tonumber(few[i + 1])
+    h.scores[member] = few[i + 1]
+    if member == TOKEN then
+      h.token = score
+    elseif score > now then
+      h.held, h.next_end, h.needed = h.held + 1, h.next_end or score, score
+    elseif score > 0 or -score * 1000 <= now and score < 0 then
+      h.has_old = true
+    elseif score < 0 then
+      h.needed = math.max(h.needed, -score * 1000)
+    end
+  end
+  return h
+end
+
+-- score_of returns the score of a member, as holds reads it.
+local function score_of(h, member)
+  if h.scores then
+    return h.scores[member]
+  end
+  return redis.call('ZSCORE', META, member)
 end
 
 -- stay keeps the key for as long as any lease, and the fencing token. OOM allows it as a first write.

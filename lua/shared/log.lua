@@ -6,19 +6,19 @@
 --   first, next  the number of the oldest entry, and of the one to come
 --   total        how many have been admitted since the log was begun
 --   holes        the entries that were given back, see shared/holes.lua; the id is the number
---   records      see shared/records.lua
+--   records      see shared/counted.lua, as for the dedup records
 --
--- requires: shared/holes
+-- requires: shared/holes shared/counted
 
 local DROP_STEP = 100 -- entries that one script drops; more than it adds, so that no log keeps growing
 
--- open_log reads the state.
+-- open_log reads the state. It returns nil and the reply if the call has been done, or must not be done.
 local function open_log()
-  local state = redis.call('HMGET', META, 'first', 'next', 'total', 'holes', 'records')
-  return {
-    first = tonumber(state[1]) or 1, next = tonumber(state[2]) or 1, total = tonumber(state[3]) or 0,
-    holes = state[4] or '', records = state[5],
-  }
+  local state, reply = read_state('first', 'next', 'total', 'holes')
+  return state and {
+    first = tonumber(state[3] or nil) or 1, next = tonumber(state[4] or nil) or 1, total = tonumber(state[5] or nil) or 0,
+    holes = state[6] or '',
+  }, reply
 end
 
 -- entry_at returns an entry: its time, the total before it, and '-' if it was given back.
@@ -50,22 +50,13 @@ local function total_before(log, number)
   return before
 end
 
--- add_entry adds an entry. It is a first write that OOM refuses.
-local function add_entry(log, time, n)
-  local entry = whole(time) .. ' ' .. whole(log.total)
-  redis.call('HSET', META, whole(log.next), entry, 'first', whole(log.first), 'next', whole(log.next + 1),
-    'total', whole(log.total + n))
-  log.next, log.total = log.next + 1, log.total + n
-end
-
--- drop_entries drops the oldest entries before one, some at a time.
-local function drop_entries(log, stop)
+-- drop_entries drops the entries from one to another, which is not dropped.
+local function drop_entries(from, to)
   local fields = {}
-  for number = log.first, math.min(stop, log.first + DROP_STEP) - 1 do
+  for number = from, to - 1 do
     fields[#fields + 1] = whole(number)
   end
   if #fields > 0 then
     redis.call('HDEL', META, unpack(fields))
-    redis.call('HSET', META, 'first', whole(log.first + #fields))
   end
 end

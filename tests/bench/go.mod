@@ -7,6 +7,8 @@ replace github.com/shardedlist/shardedlist => ../../
 require (
 	github.com/RichardKnop/machinery/v2 v2.0.13
 	github.com/adjust/rmq/v5 v5.2.0
+	github.com/bsm/redislock v0.9.4
+	github.com/go-redis/redis_rate/v10 v10.0.1
 	github.com/hibiken/asynq v0.26.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79

@@ -47,6 +47,7 @@ var sections = []struct {
 	{"large", (*bench).large},
 	{"queue", (*bench).queue},
 	{"jobs", (*bench).jobs},
+	{"calls", (*bench).calls},
 	{"wakeup", (*bench).wakeup},
 	{"blocked", (*bench).blocked},
 	{"cancel", (*bench).cancel},

@@ -75,6 +75,9 @@ func newReport(from results) *report {
 	if from.Jobs != nil {
 		r.jobs(from.Jobs)
 	}
+	if from.Calls != nil {
+		r.calls(from.Calls)
+	}
 	if from.Wakeup != nil {
 		r.wakeup(from.Wakeup)
 	}

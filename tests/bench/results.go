@@ -29,6 +29,7 @@ type results struct {
 	Queue      []clientResult    `json:"queue,omitempty"`       // ours first
 	QueueApart []clientResult    `json:"queue_apart,omitempty"` // the server has a processor for itself
 	Jobs       *jobsResult       `json:"jobs,omitempty"`
+	Calls      []peerCallFigures `json:"calls,omitempty"`
 	Wakeup     *wakeupResult     `json:"wakeup,omitempty"`
 	Blocked    *blockedResult    `json:"blocked,omitempty"`
 	Cancel     *cancelResult     `json:"cancel,omitempty"`

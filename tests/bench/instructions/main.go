@@ -21,9 +21,12 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/bsm/redislock"
+	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/limit"
 )
 
 // client is what an operation is called with.
@@ -31,6 +34,9 @@ type client struct {
 	rdb, hooked *redis.Client // hooked has the library's hook for all keys
 	list, other *shardedlist.ShardedList
 	spread      *shardedlist.ShardedList
+	bucket      *limit.TokenBucket
+	window      *limit.FixedWindow
+	lock        *limit.Lock
 }
 
 // operation is what is counted. Before it, the list has elements.
@@ -100,6 +106,32 @@ var operations = []operation{
 	}},
 	{"LMove", func(ctx context.Context, c *client, _ int) error {
 		return c.hooked.LMove(ctx, "long", "long", "left", "right").Err()
+	}},
+	{"Allow of redis_rate", func(ctx context.Context, c *client, _ int) error {
+		_, err := redis_rate.NewLimiter(c.rdb).Allow(ctx, "x", redis_rate.PerSecond(1_000_000))
+		return err
+	}},
+	{"Allow of a TokenBucket", func(ctx context.Context, c *client, _ int) error {
+		_, err := c.bucket.Allow(ctx)
+		return err
+	}},
+	{"Allow of a FixedWindow", func(ctx context.Context, c *client, _ int) error {
+		_, err := c.window.Allow(ctx)
+		return err
+	}},
+	{"Obtain and Release of redislock", func(ctx context.Context, c *client, _ int) error {
+		lock, err := redislock.New(c.rdb).Obtain(ctx, "redislock", time.Minute, nil)
+		if err != nil {
+			return err
+		}
+		return lock.Release(ctx)
+	}},
+	{"Lock and Unlock", func(ctx context.Context, c *client, _ int) error {
+		held, err := c.lock.Lock(ctx)
+		if err != nil {
+			return err
+		}
+		return held.Unlock(ctx)
 	}},
 	{"RPush, spread list", func(ctx context.Context, c *client, _ int) error {
 		_, err := c.spread.RPush(ctx, value)
@@ -218,6 +250,15 @@ func serve(ctx context.Context, addr string, o operation, calls int) error {
 		return err
 	}
 	if c.spread, err = shardedlist.New(c.rdb, "spread", shardedlist.WithParts(4)); err != nil {
+		return err
+	}
+	if c.bucket, err = limit.NewTokenBucket(c.rdb, "bucket", 1_000_000, time.Second, 1_000_000); err != nil {
+		return err
+	}
+	if c.window, err = limit.NewFixedWindow(c.rdb, "window", 1_000_000, time.Hour); err != nil {
+		return err
+	}
+	if c.lock, err = limit.NewLock(c.rdb, "lock", time.Minute); err != nil {
 		return err
 	}
 	values := make([]any, 30_000)
