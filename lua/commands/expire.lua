@@ -16,7 +16,7 @@
 -- shards first. So a client that dies in between leaves a list that expires at its old time or its new one, and no shard goes
 -- before. TTLs end so much later that a time which is postponed again and again seldom requires new ones.
 --
--- Safe because it reads every key before the first write, HDEL or PERSIST or DEL, which OOM allows.
+-- Safe because it reads every key before the first write, PEXPIRE or HDEL or PERSIST or DEL, which OOM allows.
 
 local STEP = 100
 local FAR = 2 ^ 53 -- later than any list needs to expire; numbers up to here are exact
@@ -86,8 +86,7 @@ if at_plain then
   return reply
 end
 
-local expiry = redis.call('HMGET', META, 'ttl', 'walk')
-local ttl, cursor = tonumber(expiry[1]), tonumber(expiry[2])
+local ttl, cursor = tonumber(list.ttl or nil), tonumber(list.more or nil)
 local near = math.min(wanted, FAR)
 local slack = near - now + 2 * grace
 local target = wanted < NEVER and near + slack or nil
@@ -134,6 +133,7 @@ while from and stop <= list.last and stop < from + STEP do
 end
 
 -- Write: the shards, then meta.
+touch()
 if must_start then
   start()
 end
@@ -149,17 +149,19 @@ if from then
 end
 may_set = may_set or not cursor
 if may_set and not continues then
-  redis.call('HDEL', META, 'expires')
-  if wanted < NEVER then
-    list.more = true
-    save_list(list)
+  if wanted == NEVER then
+    redis.call('HDEL', META, 'expires')
+  else
+    if not list.expires then
+      list.more = true
+      save_list(list)
+    end
     redis.call('HSET', META, 'expires', how == 'at' and ARGV[5] or string.format('%.0f', wanted))
   end
   if not cursor and not suits() then
     start() -- the cursor that has just reached the end was another caller's
   end
 end
-touch() -- the first write if nothing else was to be written
 local verdict = (unfinished() or cursor) and 2 or 1
 if ttl and not cursor and not list.stale then
   redis.call('PEXPIREAT', META, ttl + grace)

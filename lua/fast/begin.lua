@@ -25,16 +25,24 @@ local STORED, SHARDS -- the prefix of its shards' keys, as meta has it and in fu
 local NEAR -- the key of its shard at this end
 local JOIN -- the end that newcomers join
 local HAS_ELEMENTS
+local EXPIRES -- whether the list has an expiry: then its pointers have to stay as they are
 
 -- In each call:
 
 FAST = not FIELD and BESIDE ~= '^' and (IS_NEW or not RECORD)
 LEFT = ARGV[4] == 'L'
 FIRST, LAST, SPAN, CAP, ARMED, STORED, SHARDS, NEAR, JOIN, HAS_ELEMENTS = nil, nil, nil, nil, nil, nil, nil, nil, 0, false
+EXPIRES = false
 if FAST and type(WRITTEN) == 'string' then
   local more, first, last, cap, digit, shards = string.match(WRITTEN, POINTERS)
-  local ending = more == '' and string.byte(shards, -1)
+  local ending = more and string.byte(shards, -1)
   FAST = ending and ending ~= EQUALS
+  if FAST and more == '+' then -- an expiry may be there, if nothing else is
+    local m = redis.call('HMGET', META, 'expires', 'stale', 'records', 'walk', 'restores', 'part')
+    local time = m[1] and not (m[2] or m[3] or m[4] or m[5] or m[6]) and redis.call('TIME')
+    EXPIRES = time and time[1] * 1000 + time[2] / 1000 < m[1] + 0
+    FAST = EXPIRES and first + 0 <= last + 0
+  end
   if FAST then
     STORED, SHARDS = shards, ending == COLON and shards or PREFIX .. shards .. ':'
     FIRST, LAST, SPAN, CAP = first, last, first == last and 0 or last - first, cap + 0

@@ -25,7 +25,7 @@ end
 
 -- In each call:
 
-FAST = FAST and COUNT > 0 and COUNT < UNPACK_MAX
+FAST = FAST and not EXPIRES and COUNT > 0 and COUNT < UNPACK_MAX
 JOIN_NOW = WATCHES and join_after(JOIN, popped_at(ARGV[4] == 'L')) or JOIN
 if FAST and POPPED and (COUNT > 1 or WAS_LARGE or LEAVES) then
   FAST = is_here(POPPED)

@@ -1,13 +1,13 @@
 -- Pops the only element for a caller that was woken, and arms the list again. KEYS and ARGV are those of commands/pop.lua.
 --
--- It writes what shared/write_pointers.lua does, without defining its functions.
+-- It writes what shared/write_pointers.lua does, without defining its functions. No bell is there, and no release key.
 --
 -- requires: fast/pop
 
 -- In each call:
 
-if HAS_ELEMENTS and RECORD and HOW == 'woken' and COUNT > 0 and not WAS_LARGE and SPAN == 0 and redis.call('LLEN', NEAR) == 1
-  and ARGV[7] ~= '' and redis.pcall('EXISTS', META, PREFIX .. 'bell', ARGV[7]) == 1 then -- no bell, no release
+if HAS_ELEMENTS and not EXPIRES and RECORD and HOW == 'woken' and COUNT > 0 and not WAS_LARGE and SPAN == 0
+  and redis.call('LLEN', NEAR) == 1 and ARGV[7] ~= '' and redis.pcall('EXISTS', META, PREFIX .. 'bell', ARGV[7]) == 1 then
   local join = WATCHES and JOIN < 3 and (LEFT and 4 or 3) or JOIN
   local value = redis.call(LEFT and 'LPOP' or 'RPOP', NEAR)
   redis.call('HSET', META, 'layout', LAYOUT .. ' 0 -1 ' .. CAP .. ' ' .. string.char(49 + 2 * join) .. ' ' .. STORED)

@@ -88,7 +88,7 @@ local function carve(list, left)
   if fills and next_piece(long, left, 1) < 1 or not fills and not may_begin(list, long, left) then
     return 0, false
   end
-  local ttl = list.expires and redis.call('HGET', META, 'ttl')
+  local ttl = list.expires and list.ttl
   local lacks = list.cap
   if fills then
     lacks = lacks - redis.call('LLEN', inner)

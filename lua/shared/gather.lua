@@ -23,7 +23,7 @@ local function merge(list)
   local number = shift_elements(from, to, not at_left, size)
   if number == size then
     redis.call('RENAME', to, from)
-    set_ttl(list, neighbour, list.expires and redis.call('HGET', META, 'ttl')) -- the TTL cursor may pass by it
+    set_ttl(list, neighbour, list.expires and list.ttl) -- the TTL cursor may pass by it
     list[at_left and 'first' or 'last'] = neighbour
   end
   local is_end = neighbour == list.first or neighbour == list.last

@@ -114,10 +114,10 @@ do
 
   -- read_more reads the other fields of meta. It returns the time at which the list expires, or nil.
   local function read_more(list)
-    local m = redis.call('HMGET', META, 'stale', 'expires', 'records', 'walk', 'restores', 'part')
+    local m = redis.call('HMGET', META, 'stale', 'expires', 'records', 'walk', 'restores', 'part', 'ttl')
     read_records(list, m[3])
     read_stale(list, m[1])
-    list.more, list.restores = m[4], m[5] == '1' and m[5]
+    list.more, list.restores, list.ttl = m[4], m[5] == '1' and m[5], m[7]
     list.part = tonumber(m[6] or nil)
     list.saved_part = list.part
     list.gathers = m[5] and m[5] ~= '1' and tonumber(m[5]) > clock()

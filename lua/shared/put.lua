@@ -33,7 +33,7 @@ local function plan_put(list, left, size, count, cap)
       return nil, missing(list, id)
     end
   end
-  plan.ttl = list.expires and redis.call('HGET', META, 'ttl')
+  plan.ttl = list.expires and list.ttl
   plan.rings = list.armed and bell_is_here()
   return room, plan
 end

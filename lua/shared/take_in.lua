@@ -40,7 +40,7 @@ function take_in(list, key, waiting, join)
   end
   if number < waiting then
     redis.call('RENAME', key, list.shards .. next_id)
-    set_ttl(list, next_id, list.expires and redis.call('HGET', META, 'ttl'))
+    set_ttl(list, next_id, list.expires and list.ttl)
     list[left and 'first' or 'last'] = next_id
     save_list(list)
   end

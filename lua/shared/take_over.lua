@@ -22,14 +22,14 @@ local function expire_all(list, ttl)
   local now = clock()
   local near = math.min(now + ttl, 2 ^ 53) -- numbers up to here are exact
   local at = string.format('%.0f', near)
-  local shard_ttl = list.expires and redis.call('HGET', META, 'ttl')
-  if not shard_ttl or tonumber(shard_ttl) < near + GRACE_MS or redis.call('HEXISTS', META, 'walk') == 1 then
+  local shard_ttl = list.expires and list.ttl
+  if not shard_ttl or tonumber(shard_ttl) < near + GRACE_MS or list.more then
     shard_ttl = string.format('%.0f', 2 * near - now + 2 * GRACE_MS)
     for id = list.first, list.last do
       redis.call('PEXPIREAT', list.shards .. id, shard_ttl)
     end
   end
-  list.expires, list.now, list.more = near, now, true
+  list.expires, list.now, list.more, list.ttl = near, now, true, shard_ttl
   save_list(list)
   redis.call('HDEL', META, 'walk')
   redis.call('HSET', META, 'expires', at, 'ttl', shard_ttl)

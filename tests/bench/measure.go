@@ -25,8 +25,13 @@ type figures struct {
 // errEmpty ends a measurement early: there is nothing left to pop.
 var errEmpty = errors.New("the list is empty")
 
+// meter is what tells the CPU time that it has used.
+type meter interface {
+	cpu(ctx context.Context) (time.Duration, error)
+}
+
 // load calls do from that many goroutines for the duration d.
-func load(ctx context.Context, s *server, goroutines int, d time.Duration, do func(context.Context) error) (figures, error) {
+func load(ctx context.Context, s meter, goroutines int, d time.Duration, do func(context.Context) error) (figures, error) {
 	histograms := make([]histogram, goroutines)
 	var stop atomic.Bool
 	var failure atomic.Pointer[error]

@@ -88,7 +88,7 @@ func (b *bench) describe(ctx context.Context) error {
 	return nil
 }
 
-var peerModule = regexp.MustCompile(`/(go-redis/v9|rueidis|asynq|rmq/v5)$`)
+var peerModule = regexp.MustCompile(`/(go-redis/v9|rueidis|asynq|rmq/v5|redis_rate/v10|redislock)$`)
 
 func processor() string {
 	text, _ := os.ReadFile("/proc/cpuinfo")
