@@ -34,15 +34,15 @@ func (l leftovers) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 
 var (
 	eachCall  = regexp.MustCompile(`(?m)^function EACH\.\w+\(\)\n`)
-	variables = regexp.MustCompile(`(?m)^local ([A-Z_, ]+)\n`) // those of files have names in capitals, those of functions have not
+	variables = regexp.MustCompile(`(?m)^local ([A-Z_,]+)\n`) // those of files have names in capitals, those of functions have not
 )
 
 // change puts the other value into all variables that are declared, without a value, between a function EACH and the one before it.
 func (l leftovers) change(text string) string {
 	if l != "all" {
-		text = strings.ReplaceAll(text, string(l)+"\n", "")
+		text = replace(text, string(l)+"\n", "")
 	}
-	text = strings.Replace(text, "local EACH = {}\n", "local EACH = { leftover = {} }\n", 1)
+	text = replace(text, "local EACH={}\n", "local EACH={leftover={}}\n")
 	var out strings.Builder
 	from := strings.Index(text, "local EACH") // behind KEYS and ARGV
 	out.WriteString(text[:from])
@@ -50,11 +50,19 @@ func (l leftovers) change(text string) string {
 		part := text[from:at[0]]
 		out.WriteString(part + text[at[0]:at[1]])
 		for _, match := range variables.FindAllStringSubmatch(part, -1) {
-			for _, name := range strings.Split(match[1], ", ") {
-				out.WriteString(name + " = EACH.leftover\n")
+			for _, name := range strings.Split(match[1], ",") {
+				out.WriteString(name + "=EACH.leftover\n")
 			}
 		}
 		from = at[1]
 	}
 	return out.String() + text[from:]
+}
+
+// replace panics if the text does not have the old part: nothing would be left over.
+func replace(text, old, with string) string {
+	if !strings.Contains(text, old) {
+		panic("the library has no " + old)
+	}
+	return strings.ReplaceAll(text, old, with)
 }

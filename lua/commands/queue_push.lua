@@ -18,18 +18,18 @@ local done, failure = replay()
 if done or failure then
   return done or failure
 end
-local left, due, unique = ARGV[4] == 'L', tonumber(ARGV[7]), QUEUE .. ':unique:' .. ARGV[8]
-local problem = queue_away() or unique_away(ARGV[8])
+local left, due, unique = ARGV[4] == 'L', tonumber(ARGV[7]), ARGV[8] ~= '' and QUEUE .. ':unique:' .. ARGV[8]
+local problem = queue_away(unique)
 if problem then
   return problem
 end
-local other = ARGV[8] ~= '' and redis.call('GET', unique)
+local other = unique and redis.call('GET', unique)
 if other then
   touch()
   save_result('=' .. other)
   return '=' .. other
 end
-local waits = waiting()
+local waits = ARGV[6] ~= '' and waiting()
 local list, room, plan
 local head, tail
 if ARGV[6] == '' then
@@ -47,7 +47,7 @@ if ARGV[6] == '' then
   end
 end
 
-if ARGV[8] ~= '' then
+if unique then
   redis.call('SET', unique, string.sub(ARGV[VALUES], 4, 19), 'PX', ARGV[9])
 end
 if list then

@@ -17,9 +17,9 @@
 
 local QUEUE_BELL -- whatever list is selected
 
--- queue_away returns the error to reply with if a key of the queue may be on another node.
-local function queue_away()
-  if is_moving(redis.pcall('EXISTS', META, QUEUE, TIMES, JOBS)) then
+-- queue_away returns the error to reply with if a key of the queue, or another one, may be on another node.
+local function queue_away(key)
+  if is_moving(redis.pcall('EXISTS', META, QUEUE, TIMES, JOBS, key or META)) then
     return redis.error_reply('TRYAGAIN the queue is moving to another node')
   end
 end

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +91,43 @@ func TestNetworkReport(t *testing.T) {
 		if r.Ops <= 0 || r.CPU <= 0 {
 			t.Errorf("%s of %d processes of %s: %v", r.Op, r.Goroutines, r.Client, r.figures)
 		}
+	}
+}
+
+// In each place both clients reach their lists, and the servers tell what that has taken.
+func TestPlaces(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip(err)
+	}
+	ctx, names := t.Context(), []string{}
+	b := &bench{path: "redis-server"}
+	err := b.onServer(ctx, func(b *bench, ctx context.Context) error {
+		return b.inEachPlace(ctx, func(p *place) error {
+			names = append(names, p.name)
+			for at := range 2 {
+				before, err := p.input(ctx)
+				if err != nil {
+					return err
+				}
+				rdb, prefix := p.client(at)
+				if n, err := rdb.RPush(ctx, prefix+"list", "a", "b").Result(); err != nil || n != 2 {
+					t.Errorf("%q: %d, %v", p.name, n, err)
+				}
+				if after, err := p.input(ctx); err != nil || after <= before {
+					t.Errorf("%q: %v bytes, then %v, %v", p.name, before, after, err)
+				}
+			}
+			if used, err := p.cpu(ctx); err != nil || used <= 0 {
+				t.Errorf("%q: %v, %v", p.name, used, err)
+			}
+			return p.clear(ctx)
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(names, []string{"", besides, across}) {
+		t.Error(names)
 	}
 }
 
