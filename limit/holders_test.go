@@ -330,7 +330,7 @@ func TestALostPermitSaysSo(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
-		s := newSemaphore(t, rdb, newName(t, rdb), 1, time.Second, WithoutRefresh())
+		s := newSemaphore(t, rdb, newName(t, rdb), 1, 3*time.Second, WithoutRefresh())
 		p, err := s.TryAcquire(soon(t))
 		require.NoError(t, err)
 		require.NoError(t, p.Refresh(soon(t)))
