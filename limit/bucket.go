@@ -22,7 +22,7 @@ var (
 // bucket will be full again (the generic cell rate algorithm). That time is rounded up by a quarter of a microsecond a call at
 // most: at about 10,000 calls a second up to 0.25 % are lost, unless the interval is a multiple of that.
 //
-// It costs O(1) time, and about 110 bytes until it is full again.
+// It costs O(1) time, and about 110 bytes until it is full again; with dedup records, for up to two minutes, more.
 type TokenBucket struct{ reserver }
 
 // NewTokenBucket returns a limiter to which rate tokens come in within that time, and which holds burst of them. It sends

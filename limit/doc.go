@@ -11,7 +11,7 @@
 // other than that they must measure spans of time. If the server's clock is set back, a limiter admits nothing new for as long
 // as it was set back; nothing is admitted twice.
 //
-// No key is ever without a TTL: a script that writes a key sets its TTL in the same step.
+// No key is ever without a TTL: a script that creates a key sets its TTL in the same step.
 //
 // Calls that a repetition would count twice are applied exactly once: if a reply is lost, the call is sent again with the same
 // number, and the server, which keeps the number for a minute, replies as it did the first time.

@@ -17,7 +17,7 @@ var fixedScript = script.Load("limit_fixed")
 // At the border of two windows it admits twice as many within a moment: all of the first window at its end, and all of the
 // second at its beginning. If that must not be, use a [SlidingWindow] or a [TokenBucket].
 //
-// It costs O(1) time, and about 120 bytes while its window lasts.
+// It costs O(1) time, and about 120 bytes while its window lasts; with dedup records, for up to two minutes, more.
 type FixedWindow struct {
 	*counter
 	limit int64

@@ -312,6 +312,23 @@ func TestAKilledHolderFreesItsShare(t *testing.T) {
 	assert.NoError(t, p.Release(soon(t)))
 }
 
+// The key of a semaphore with many holders goes a second after the last lease: its TTL does not grow with the number of calls.
+func TestManyHoldersDoNotKeepTheKey(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		s := newSemaphore(t, rdb, newName(t, rdb), 100, time.Minute, WithoutRefresh())
+		for range 60 {
+			p, err := s.Acquire(soon(t))
+			require.NoError(t, err)
+			defer func() { require.NoError(t, p.Release(soon(t))) }()
+		}
+		ttl := rdb.PTTL(soon(t), s.holders.state()).Val()
+		assert.Greater(t, ttl, 30*time.Second)
+		assert.LessOrEqual(t, ttl, time.Minute+time.Second)
+	})
+}
+
 // A permit whose lease has ended by the time of the reply is lost at once.
 func TestAReplyThatComesAfterTheLeaseIsOfALostPermit(t *testing.T) {
 	t.Parallel()

@@ -60,7 +60,8 @@ if #added > 0 then
   end
 end
 if #added > 0 or arms then
-  redis.call('PEXPIRE', META, whole(math.ceil((math.max(h.needed, ends) - now) / 1000) + SLACK_MS + AFTER))
+  local stays = math.ceil((math.max(h.needed, ends) - now) / 1000) + SLACK_MS + AFTER
+  redis.call('PEXPIRE', META, whole(math.max(stays, h.ttl or 0)))
 end
 if arms then
   redis.call('ZADD', META, 0, ARMED)

@@ -23,16 +23,16 @@ local function holds(score, now)
   return score and tonumber(score) > now
 end
 
--- open_holders reads the state: the number of holders, the fencing token, the time at which the next lease ends, or nil; the
--- time until which the key is needed; and whether there are members whose time is over. If there are few members, scores has
--- them.
+-- open_holders reads the state: the number of holders, the fencing token, the time at which the next lease ends, or nil; and
+-- whether there are members whose time is over. If there are few members, scores has them, and needed is the time until which
+-- they need the key; else ttl is how many milliseconds it has left.
 local function open_holders(now)
   local few = redis.call('ZRANGE', META, 0, AT_ONCE_MOST - 1, 'WITHSCORES')
   if #few == 2 * AT_ONCE_MOST then
     local next_end = redis.call('ZRANGEBYSCORE', META, '(' .. whole(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
     return {
       held = redis.call('ZCOUNT', META, '(' .. whole(now), '+inf'), token = redis.call('ZSCORE', META, TOKEN),
-      next_end = tonumber(next_end[2]), needed = now + redis.call('PTTL', META) * 1000, has_old = true,
+      next_end = tonumber(next_end[2]), needed = now, ttl = redis.call('PTTL', META), has_old = true,
     }
   end
   local h = { scores = {}, held = 0, needed = now, has_old = false }
