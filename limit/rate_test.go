@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -491,5 +492,32 @@ func TestASlidingLogIsBounded(t *testing.T) {
 		}
 		state := rdb.HGetAll(soon(t), w.state()).Val()
 		assert.LessOrEqual(t, len(state), 250+100+4)
+	})
+}
+
+// Dedup records that are not needed any more go when others come: a limiter that many processes use one after the other does not grow.
+func TestOldRecordsGo(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb, name := server.Client(t), newName(t, server.Client(t))
+		const old = 1000
+		for i := range 2 * old / 50 {
+			w, err := NewFixedWindow(rdb, name, 1<<40, time.Hour)
+			require.NoError(t, err)
+			d, err := w.Allow(soon(t))
+			require.NoError(t, err)
+			require.True(t, d.Allowed)
+			if i == 0 {
+				for k := range old {
+					require.NoError(t, rdb.HSet(soon(t), w.state(), "op:@old"+strconv.Itoa(k), "1000:1:1 0 0 0").Err())
+				}
+			}
+		}
+		w, err := NewFixedWindow(rdb, name, 1<<40, time.Hour)
+		require.NoError(t, err)
+		fields, err := rdb.HKeys(soon(t), w.state()).Result()
+		require.NoError(t, err)
+		left := slices.DeleteFunc(fields, func(field string) bool { return !strings.HasPrefix(field, "op:@old") })
+		assert.Less(t, len(left), old/10)
 	})
 }
