@@ -80,7 +80,7 @@ func TestNetworkReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range stored.Network.Shared {
-		if r.P50 < r.RoundTrip {
+		if r.Ops > 0 && r.P50 < r.RoundTrip { // a short run on a busy machine may have no reply in time
 			t.Errorf("%s of %s took %v over a round trip of %v", r.Op, r.Client, r.P50, r.RoundTrip)
 		}
 	}

@@ -52,7 +52,7 @@ func (b *bench) networkAt(ctx context.Context, far *server, roundTrip time.Durat
 	defer c.stop()
 	for _, goroutines := range networkCallers {
 		medians, err := b.medians(len(c.peers), func(at, _ int) ([]figures, error) {
-			run, err := b.pushAndPop(ctx, c.peers[at], networkValueSize, goroutines, pick(b, 30*time.Millisecond, 500*time.Millisecond))
+			run, err := b.pushAndPop(ctx, c.peers[at], networkValueSize, goroutines, pick(b, 100*time.Millisecond, 500*time.Millisecond))
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", c.peers[at].name, err)
 			}

@@ -62,7 +62,7 @@ var brokenJobs = []struct {
 	{"a settle that leaves the envelope", rewrittenQueue("redis.call('HDEL', JOBS, unpack(gone))", ""), "none", "have a time, and"},
 	{"a settle that keeps the unique key", rewrittenQueue("if key ~= '' and redis.pcall('GET', QUEUE .. ':unique:' .. key) == id then", "if false then"),
 		"none", "unique keys have outlived"},
-	{"a unique key that is not looked at", rewrittenQueue("local other = ARGV[8] ~= '' and redis.call('GET', unique)", "local other = false"), "none", "unique key"},
+	{"a unique key that is not looked at", rewrittenQueue("local other = unique and redis.call('GET', unique)", "local other = false"), "none", "unique key"},
 	{"a failure that is forgotten", rewrittenQueue("    delay_jobs({ delayed[i] }, now + tonumber(delay), now, waits)\n",
 		"    if redis.call('TIME')[2] % 50 > 0 then delay_jobs({ delayed[i] }, now + tonumber(delay), now, waits) end\n"), "none", "jobs lost"},
 	{"a delayed job that comes at once", rewrittenQueue("ARGV[6] == 'in' and now + due or due", "now"), "none", "before they were due"},
