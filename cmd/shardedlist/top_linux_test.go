@@ -218,5 +218,5 @@ func TestLsOnATerminal(t *testing.T) {
 	assert.Equal(t, exitOK, execute(ctx, []string{"ls", "--sort", "name", "--redis", server.Addr()}, terminal, terminal, terminal))
 	shown := screen()
 	assert.Regexp(t, `unknown .*  broken  \(list is broken: .*\)\r\n`, shown)
-	assert.Regexp(t, `sharded +0 .* yes .*  waits  \(a consumer looked \d s ago\)\r\n$`, shown)
+	assert.Regexp(t, `sharded +0 .* yes .*  waits  \(a consumer looked \d s ago\)\r\n[ \r]*$`, shown)
 }

@@ -418,16 +418,21 @@ func TestATransactionThatIsGivenUpIsUnknownAsAWhole(t *testing.T) {
 		// giveUp sends a transaction whose first attempt is carried out, while no replies come. The client is its own, since the outcome
 		// is asked for in the background.
 		giveUp := func(fn func(ctx context.Context, pipe redis.Pipeliner)) (comeBack func()) {
-			var away, sent atomic.Bool
+			var away atomic.Bool
+			var attempts atomic.Int64
 			away.Store(true)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
 			rdb, lost := lossy(t, server, prefix, func() (error, bool) {
 				if !away.Load() {
 					return nil, false
 				}
-				return io.EOF, sent.CompareAndSwap(false, true)
+				attempt := attempts.Add(1)
+				if attempt == 3 {
+					cancel()
+				}
+				return io.EOF, attempt == 1
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			defer cancel()
 			_, err := rdb.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
 				fn(ctx, pipe)
 				return nil
