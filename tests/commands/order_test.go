@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/anishathalye/porcupine"
 	"github.com/redis/go-redis/v9"
 	"github.com/shardedlist/shardedlist"
 	"github.com/shardedlist/shardedlist/internal/blocking"
@@ -28,6 +27,8 @@ func TestExactOrderUnderConcurrency(t *testing.T) {
 			connections = append(connections, server.Client(t))
 		}
 		explained, made := 0, 0
+		var order harness.Order
+		defer order.Decided(t)
 		for seed := range uint64(50) {
 			run := func() ([]history.Record, bool) {
 				return harness.Hammer(t, connections, harness.NewList(t, connections[0]).Name(), seed, shardedlist.WithCapacity(1))
@@ -38,7 +39,7 @@ func TestExactOrderUnderConcurrency(t *testing.T) {
 			}
 			explained, made = explained+len(calls), made+clients*harness.CallsOfClient
 			operations := history.Operations(calls)
-			require.Equal(t, porcupine.Ok, porcupine.CheckOperationsTimeout(history.Model, operations, time.Minute), "seed %d: %s", seed, harness.Describe(operations))
+			order.Check(t, history.Model, operations, seed)
 		}
 		assert.Less(t, explained, made, "some were cancelled")
 		assert.Greater(t, 2*explained, made, "most were not")

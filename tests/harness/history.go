@@ -19,6 +19,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/ledger"
 	"github.com/shardedlist/shardedlist/internal/session"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const CallsOfClient = 6
@@ -58,6 +59,27 @@ func Hammer(t *testing.T, connections []redis.UniversalClient, name string, seed
 	}
 	group.Wait()
 	return calls, stalled
+}
+
+// Order looks for orders of calls that explain what each of them saw.
+type Order struct{ decided, open int }
+
+// Check fails if there is none. Where a slow machine has let most calls of a history overlap, nobody can tell in time.
+func (o *Order) Check(t testing.TB, model porcupine.Model, operations []porcupine.Operation, seed uint64) {
+	t.Helper()
+	result := porcupine.CheckOperationsTimeout(model, operations, 10*time.Second)
+	if result == porcupine.Unknown {
+		o.open++
+		return
+	}
+	o.decided++
+	require.Equal(t, porcupine.Ok, result, "seed %d: %s", seed, Describe(operations))
+}
+
+// Decided fails if too few histories were decided.
+func (o *Order) Decided(t testing.TB) {
+	t.Helper()
+	assert.Greater(t, o.decided, 4*o.open, "histories that are explained")
 }
 
 // Describe lists the calls of a history in the order they began, with their times.

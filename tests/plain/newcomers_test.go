@@ -420,6 +420,8 @@ func TestExactOrderBesideOldProducers(t *testing.T) {
 		for range clients {
 			connections = append(connections, server.Client(t))
 		}
+		var order harness.Order
+		defer order.Decided(t)
 		for seed := range uint64(30) {
 			name := harness.UniqueName(t)
 			var mutex sync.Mutex
@@ -459,7 +461,7 @@ func TestExactOrderBesideOldProducers(t *testing.T) {
 				})
 			}
 			group.Wait()
-			require.Equal(t, porcupine.Ok, porcupine.CheckOperationsTimeout(history.Model, operations, time.Minute), "seed %d: %s", seed, harness.Describe(operations))
+			order.Check(t, history.Model, operations, seed)
 		}
 	})
 }

@@ -154,6 +154,8 @@ func TestSpreadListInExactOrder(t *testing.T) {
 			}
 		}
 		defer func() { assert.Greater(t, stale.delayed.Load(), int64(20)) }()
+		var order harness.Order
+		defer order.Decided(t)
 		for seed := range uint64(32) {
 			name := harness.NewList(t, connections[0]).Name()
 			options := []shardedlist.Option{shardedlist.WithParts([]int{1, 2, 3, 64}[seed%4]), shardedlist.WithCapacity([]int{1, 2, 3, 7}[seed/4%4])}
@@ -162,7 +164,7 @@ func TestSpreadListInExactOrder(t *testing.T) {
 				continue
 			}
 			operations := history.Operations(calls)
-			require.Equal(t, porcupine.Ok, porcupine.CheckOperationsTimeout(spreadModel(), operations, time.Minute), "seed %d: %s", seed, harness.Describe(operations))
+			order.Check(t, spreadModel(), operations, seed)
 		}
 	})
 }
