@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardedlist/shardedlist/internal/ledger"
+	"github.com/shardedlist/shardedlist/internal/redistest"
 )
 
 func TestDemo(t *testing.T) {
@@ -149,6 +150,7 @@ func TestDemoWhereAPushIsLost(t *testing.T) {
 
 func TestDemoStatesTheBacklog(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	got := run(t, miniredis.RunT(t), nil, "demo", "--lines", "20000", "--backlog", "950", "--capacity", "100")
 	assert.Zero(t, got.code)
 	assert.Contains(t, got.out, "\nProducers wait at 950 elements in the list (--backlog), about 10 shards.\n")

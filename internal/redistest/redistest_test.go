@@ -270,6 +270,7 @@ func TestClusterNodes(t *testing.T) {
 
 func TestMoveSlot(t *testing.T) {
 	t.Parallel()
+	LongOnly(t)
 	const keys = 250
 	server := Shared(t, Cluster)
 	client := server.Client(t)
@@ -517,6 +518,7 @@ func orphan() {
 
 func TestServersEndWithProcess(t *testing.T) {
 	t.Parallel()
+	LongOnly(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux ends servers with the process")
 	}
