@@ -359,6 +359,7 @@ func TestHelp(t *testing.T) {
 // Each command prints JSON values and nothing else if it is told to.
 func TestEveryCommandPrintsJSON(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	server := redistest.Start(t, redistest.Redis)
 	tried := map[string]bool{}
 	for _, line := range strings.Split(jsonCommands, "\n") {

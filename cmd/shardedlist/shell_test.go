@@ -135,6 +135,7 @@ func TestTheShellOnEachServer(t *testing.T) {
 // other one.
 func TestTheShellFollowsASlot(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	server := redistest.Start(t, redistest.Cluster)
 	rdb := server.Client(t)
 	require.NoError(t, rdb.MSet(t.Context(), "{x}1", "one", "{x}2", "two").Err())
@@ -203,6 +204,7 @@ func TestTheShellStaysInOneDatabase(t *testing.T) {
 
 func TestATransactionOfTheShellRefusesLists(t *testing.T) {
 	t.Parallel()
+	redistest.LongOnly(t)
 	server := miniredis.RunT(t)
 	got := run(t, server, strings.NewReader("multi\nrpush l a\ndiscard\nrpush l a\n"), "shell")
 	const refused = "ERR a transaction of the shell has no commands on lists: use TxPipeline in Go\n\n"
