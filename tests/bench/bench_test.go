@@ -79,10 +79,16 @@ func TestNetworkReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	idle := 0 // a short run on a busy machine may have no reply in time
 	for _, r := range stored.Network.Shared {
-		if r.Ops > 0 && r.P50 < r.RoundTrip { // a short run on a busy machine may have no reply in time
+		if r.Ops == 0 {
+			idle++
+		} else if r.P50 < r.RoundTrip {
 			t.Errorf("%s of %s took %v over a round trip of %v", r.Op, r.Client, r.P50, r.RoundTrip)
 		}
+	}
+	if idle > len(stored.Network.Shared)/20 {
+		t.Errorf("%d of %d figures have no operation", idle, len(stored.Network.Shared))
 	}
 	if got, want := len(stored.Network.Processes), 2*len(singleOps); got != want {
 		t.Errorf("%d figures of processes, want %d", got, want)
