@@ -119,11 +119,7 @@ func TestPanelsExplainThemselves(t *testing.T) {
 
 // promtool parses the alerts and plays what they say, and parses the expressions of the dashboard.
 func TestPromtoolAccepts(t *testing.T) {
-	promtool, err := exec.LookPath("promtool")
-	if err != nil && os.Getenv("SHARDEDLIST_REQUIRE_SERVERS") == "" {
-		t.Skip("promtool is not installed")
-	}
-	require.NoError(t, err)
+	promtool := program(t, "promtool")
 	run := func(args ...string) {
 		t.Helper()
 		output, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput()
