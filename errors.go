@@ -64,9 +64,6 @@ var (
 	// ErrNotReplicated is returned together with the result by an operation that was applied, if fewer replicas acknowledged it
 	// than WithReplicas asks for. A failover may undo the operation.
 	ErrNotReplicated = script.ErrNotReplicated
-	// ErrPlainList is returned by an operation that finds the list empty, and a plain list at the key of its name, if the list was not
-	// created WithPlain, or the hook was created WithoutPlain: the elements are probably there. Nothing was changed.
-	ErrPlainList = layout.ErrPlainList
 	// ErrSpread is returned by an operation that a list over many slots does not support, see WithParts. Nothing was changed.
 	ErrSpread = layout.ErrSpread
 	// ErrScript is returned by [Script.Run] for an error that the script itself has raised or returned. What it did before that stays.
@@ -76,7 +73,7 @@ var (
 	// ErrPoppedAt is returned by Adopt and Restore if both the list and the plain key have elements, and WithPoppedAt does not say at which end
 	// those of the plain key belong. The list and the key have the elements that they had.
 	ErrPoppedAt = errors.New("both the list and the plain key of its name have elements: say WithPoppedAt which end is popped")
-	// ErrOwnKey is returned by Adopt, and by New WithPlain, for a name that has the form of the keys that sharded lists are stored in,
+	// ErrOwnKey is returned by New for a name that has the form of the keys that sharded lists are stored in,
 	// such as {jobs}:bell. Nothing was changed.
 	ErrOwnKey = oneslot.ErrOwnKey
 	// ErrWrongType is returned if a key of the list holds another type. It wraps the server's WRONGTYPE.

@@ -94,22 +94,22 @@ func ExampleShardedList_Adopt() {
 	err := list.Adopt(ctx, func(moved, total int64) { fmt.Println(moved, "of", total, "moved") })
 	fmt.Println(err)
 	fmt.Println(list.LPop(ctx))
-	fmt.Println(rdb.Exists(ctx, "jobs").Val())
+	fmt.Println(rdb.LRange(ctx, "jobs", 0, -1).Val()) // two elements are no long list
 	// Output:
 	// 0 of 0 moved
 	// <nil>
 	// first <nil>
-	// 0
+	// [second third]
 }
 
 // A process that does not use this library pushes to the same list.
-func ExampleWithPlain() {
+func Example_otherProcesses() {
 	rdb, stop := connect()
 	defer stop()
 	ctx := context.Background()
 	rdb.RPush(ctx, "jobs", "a", "b")
 
-	jobs, _ := shardedlist.New(rdb, "jobs", shardedlist.WithPlain())
+	jobs, _ := shardedlist.New(rdb, "jobs")
 	first, err := jobs.LPop(ctx)
 	fmt.Println(first, err)
 	_, _ = jobs.RPush(ctx, "c")

@@ -50,14 +50,20 @@ func ExampleWithCapacity() {
 	defer stop()
 	ctx := context.Background()
 
-	jobs, _ := shardedlist.New(rdb, "jobs", shardedlist.WithCapacity(1000))
-	_, _ = jobs.RPush(ctx, "a")
+	jobs, _ := shardedlist.New(rdb, "jobs", shardedlist.WithCapacity(2))
+	_, _ = jobs.RPush(ctx, "a", "b")
+	fmt.Println(rdb.LLen(ctx, "jobs").Val()) // a plain list
+	_, _ = jobs.RPush(ctx, "c")
+	fmt.Println(rdb.LLen(ctx, "jobs").Val()) // it has outgrown one key
 
 	// The list has a capacity now, and keeps it.
 	same, _ := shardedlist.New(rdb, "jobs", shardedlist.WithCapacity(10))
 	info, err := same.Info(ctx)
 	fmt.Println(info.Capacity, err)
-	// Output: 1000 <nil>
+	// Output:
+	// 2
+	// 0
+	// 2 <nil>
 }
 
 func ExampleShardedList_RPush() {
@@ -312,7 +318,7 @@ func ExampleScan() {
 		list, _ := shardedlist.New(rdb, name)
 		_, _ = list.RPush(ctx, "a", "b")
 	}
-	rdb.RPush(ctx, "queue:plain", "a") // a plain list
+	rdb.RPush(ctx, "queue:push", "a") // by a process that does not use this library
 
 	for name, err := range shardedlist.Scan(ctx, rdb, "queue:*") {
 		if err != nil {
@@ -323,5 +329,6 @@ func ExampleScan() {
 	}
 	// Unordered output:
 	// queue:mail
+	// queue:push
 	// queue:sms
 }

@@ -38,7 +38,9 @@ func FuzzNamesAndValues(f *testing.F) {
 		f.Add(name, harness.HostileNames[(i+7)%len(harness.HostileNames)], []byte(name))
 	}
 	f.Fuzz(func(t *testing.T, name, other string, value []byte) {
-		if name == "" || other == "" || name == other {
+		ofName, _ := oneslot.Owner(name)
+		ofOther, _ := oneslot.Owner(other)
+		if name == "" || other == "" || name == other || ofName != "" || ofOther != "" {
 			return
 		}
 		for _, key := range harness.OwnedKeys(name) {

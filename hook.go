@@ -30,9 +30,7 @@ import (
 // as LMOVE from one to the other; MULTI as a command of a Pipeline; and a write to a key that a sharded list is stored in. If a
 // key that matches holds another type, list commands fail with WRONGTYPE.
 //
-// A plain list at a key that matches, from before the hook, is one list with the sharded one, and so is what processes without the
-// hook push to the key: see [WithPlain]. The first command that changes the list renames the plain one in O(1), whatever its length.
-// [ShardedList.Adopt] turns it into shards, and [ShardedList.Restore] is the way back. [WithoutPlain] turns this off.
+// A list at a key that matches is the list of that name, as [New] explains, also one from before the hook.
 //
 // rdb is the client, cluster client, ring or failover client to which you add the hook. It also works on a Conn or Tx of that
 // client, but list commands outside a pipeline may then use other connections. A client that go-redis creates without hooks, as
@@ -49,7 +47,7 @@ import (
 func NewHook(rdb redis.UniversalClient, match func(key string) bool, opts ...Option) *Hook {
 	counters := &stats.Counters{} // of all lists together
 	open := func(key string) (layout.List, error) {
-		return open(rdb, &stats.List{Name: key, Counters: counters}, key, opts)
+		return open(rdb, &stats.List{Name: key, Counters: counters}, opts)
 	}
 	switch {
 	case match == nil:

@@ -23,7 +23,6 @@ type Info struct {
 
 	Unsplit   int64 // elements of a plain list that was taken over, or is one, which Adopt has yet to move to shards
 	Newcomers int64 // elements at the plain key of the same name beside the list, which the next operation that watches the key takes in
-	Watched   bool  // somebody who watches that key has pushed or popped since the list was empty
 	Restoring bool  // Restore has begun, and has not returned
 	Restored  bool  // Restore has turned the list into the plain list at that key
 
@@ -54,7 +53,6 @@ func (l *ShardedList) Info(ctx context.Context) (Info, error) {
 		Mode:      (&script.Runner{Client: l.list.Client()}).Mode().String(),
 		Unsplit:   info.Unsplit,
 		Newcomers: info.Newcomers,
-		Watched:   info.Watched,
 		Restoring: info.State == layout.Restoring,
 		Restored:  info.State == layout.Restored,
 	}, nil

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// DefaultCapacity is the capacity if neither WithCapacity nor the server sets one.
+	// DefaultCapacity is the capacity of a list over many slots if neither WithCapacity nor the server sets one.
 	DefaultCapacity = oneslot.DefaultCapacity
 	// MaxCapacity is the largest capacity. A larger shard would be the kind of big key that this package avoids.
 	MaxCapacity = oneslot.MaxCapacity
@@ -25,16 +25,17 @@ type settings struct {
 	parts int
 }
 
-// WithCapacity sets the capacity, the number of elements in a full shard, from 1 to MaxCapacity. It applies to a list that this
-// client creates. An existing list keeps its capacity, whatever the options of its clients.
+// WithCapacity sets the capacity, the number of elements in a full shard, from 1 to MaxCapacity. It applies to a list that outgrows its
+// key by a push of this client, which is when it gets longer than the capacity. A list that is sharded keeps its capacity, whatever the
+// options of its clients.
 //
 // Without this option, the capacity is the server's list-max-listpack-size (in Redis 6.2 list-max-ziplist-size) if that is a
-// number of elements from 16 to MaxCapacity, else DefaultCapacity: a shard of fewer elements would cost more than they do. The
-// setting list-max-ziplist-entries takes precedence, but no server since Redis 3.2 has it. The first push asks the server, with
-// CONFIG GET. If that is forbidden, DefaultCapacity applies.
+// number of elements from 16 to MaxCapacity. The setting list-max-ziplist-entries takes precedence, but no server since Redis 3.2
+// has it. Otherwise a shard has about 128 KiB, and from 16 to 8,192 elements, by the lengths of those that the list has when it outgrows
+// its key. The first push asks the server, with CONFIG GET; if that is forbidden, the size decides.
 //
-// A list that was a plain one gets a capacity of at most 1,000, and a smaller one if a shard of elements like its first would be larger
-// than 256 KiB: so no step of Adopt or Restore takes long.
+// A list that was longer than a shard when it outgrew its key gets a capacity of at most 1,000, and a smaller one if a shard of elements
+// like those at its ends would be larger than 256 KiB: so no step of Adopt or Restore takes long.
 func WithCapacity(elements int) Option {
 	return func(s *settings) error {
 		if elements < 1 || elements > MaxCapacity {

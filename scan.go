@@ -11,10 +11,10 @@ import (
 )
 
 // Scan yields the names of the lists that have elements and match a pattern of KEYS, such as "queue:*" or "*", as SCAN with TYPE list yields
-// those of plain lists. It finds lists on all masters of a cluster, and on all servers of a ring that are up.
+// those of Redis's lists. It finds lists on all masters of a cluster, and on all servers of a ring that are up.
 //
-// A list that has elements all the time is yielded, once, unless its cluster slot moves meanwhile. The order is not defined. Plain lists
-// are not yielded, nor those that [ShardedList.Restore] has turned into one: SCAN finds them. Hashes of yours whose keys look like those
+// A list that has elements all the time is yielded, once, unless its cluster slot moves meanwhile. The order is not defined. Every
+// list of Redis is one, also if this library has not written it. Hashes of yours whose keys look like those
 // of a list are not, either. A list that is broken is yielded; see [ShardedList.Check].
 //
 // It is O(keys of the servers), in steps of some thousand keys, and one O(1) step for each list, many of which share a round trip. A
@@ -25,13 +25,13 @@ func Scan(ctx context.Context, rdb redis.UniversalClient, match string) iter.Seq
 			yield("", ErrNilClient)
 			return
 		}
-		options := survey.Options{Match: match, WithoutPlain: true, WithoutBytes: true}
+		options := survey.Options{Match: match, WithoutBytes: true}
 		for row, err := range survey.Rows(ctx, rdb, options) {
 			switch {
 			case err != nil:
 				yield("", fmt.Errorf("shardedlist: scan: %w", err))
 				return
-			case row.Form == survey.Restored, row.Length == 0 && row.Err == nil:
+			case row.Length == 0 && row.Err == nil:
 				continue
 			}
 			if !yield(row.Name, nil) {

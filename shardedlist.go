@@ -2,6 +2,7 @@ package shardedlist
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 
 	"github.com/redis/go-redis/v9"
@@ -76,20 +77,31 @@ func init() {
 // New returns the list of that name on the server, cluster or Sentinel master that rdb connects to. It sends nothing: as in
 // Redis, the first push creates the list. The caller configures and closes rdb.
 //
-// A name is any string but the empty one. A name with a hash tag, such as "{user1}:jobs", keeps the tag, and so its cluster
-// slot. Any other name becomes the tag. Distinct names never share a key.
+// As long as the list fits into one key, it is the plain Redis list of its name, to this library as to everybody else. The push that
+// would make it longer than a shard renames that key to be the first shard, in O(1), whatever its length, and keeps its TTL. When only
+// one shard is left, at most half full, it becomes the plain list again. What processes without this library push to the key meanwhile
+// joins the list with the next operation: at the end opposite to that at which elements are popped or, as long as nobody has popped, at
+// the end of the first push. So a queue keeps its order.
 //
-// New returns ErrNilClient, ErrEmptyName, ErrCapacity or ErrReplicas.
+// A name is any string but the empty one and those that have the form of the keys that sharded lists are stored in. The keys of a list
+// have the hash tag of its name, such as "{user1}:jobs", or the name as their tag, and so its cluster slot. Distinct names never share
+// a key. If the key of the name holds another type while the list is short, operations fail with [ErrWrongType].
+//
+// New returns ErrNilClient, ErrEmptyName, ErrOwnKey, ErrCapacity or ErrReplicas, and ErrUnsupported on a Ring, for a name with a closing
+// brace and no hash tag, whose keys may be on another server.
 func New(rdb redis.UniversalClient, name string, opts ...Option) (*ShardedList, error) {
-	list, err := open(rdb, stats.NewList(name), "", opts)
+	list, err := open(rdb, stats.NewList(name), opts)
 	if err != nil {
 		return nil, err
+	}
+	if meta, _ := oneslot.Owner(name); meta != "" {
+		return nil, fmt.Errorf("shardedlist: list %q: %w", name, ErrOwnKey)
 	}
 	return &ShardedList{list}, nil
 }
 
-// open returns the list of that name, counted so. standsFor is the plain key that it stands in for, or empty.
-func open(rdb redis.UniversalClient, counted *stats.List, standsFor string, opts []Option) (layout.List, error) {
+// open returns the list of that name, counted so.
+func open(rdb redis.UniversalClient, counted *stats.List, opts []Option) (layout.List, error) {
 	name := counted.Name
 	if isNil(rdb) {
 		return nil, ErrNilClient
@@ -97,13 +109,13 @@ func open(rdb redis.UniversalClient, counted *stats.List, standsFor string, opts
 	if name == "" {
 		return nil, ErrEmptyName
 	}
-	s := settings{Config: oneslot.Config{Runner: &script.Runner{Client: rdb}, Name: name, StandsFor: standsFor, Stats: counted}}
+	s := settings{Config: oneslot.Config{Runner: &script.Runner{Client: rdb}, Name: name, Stats: counted}}
 	for _, opt := range opts {
 		if err := opt(&s); err != nil {
 			return nil, err
 		}
 	}
-	if s.StandsFor != "" && isApart(rdb, name) {
+	if isApart(rdb, name) {
 		return nil, errApart
 	}
 	return detect.New(s.Config, s.parts), nil

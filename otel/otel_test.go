@@ -141,10 +141,9 @@ func TestPipelinesAndBlockedCallersAreTraced(t *testing.T) {
 				assert.Equal(t, "pop", attributes(span)[shardedlistotel.Operation])
 			}
 
-			large := strings.Repeat("x", 20<<10) // it does not pass through Lua
-			require.NoError(t, rdb.RPush(ctx, key, "a").Err())
-			require.NoError(t, rdb.RPush(ctx, key, large).Err())
-			require.NoError(t, rdb.RPush(ctx, key, large).Err())
+			for range 20 { // into shards they do not pass through Lua
+				require.NoError(t, rdb.RPush(ctx, key, strings.Repeat("x", 20<<10)).Err())
+			}
 			spans = named(recorder, "redis.pipeline multi shardedlist.push rpushx exec")
 			require.NotEmpty(t, spans)
 			for _, span := range spans {

@@ -159,7 +159,7 @@ func (w *twins) run(t *testing.T, name string, step twinStep) string {
 		}
 		return fmt.Sprint(w.rdb.Do(t.Context(), command...).Result())
 	}
-	args := []any{""}
+	args := []any{"+" + prefix + "plain"}
 	for i, arg := range step.args {
 		if step.script == "queue_take" && i == 6 && arg != "" {
 			arg = prefix + arg

@@ -60,7 +60,7 @@ func New(rdb redis.UniversalClient, name string, opts ...Option) (*Queue, error)
 	if err := q.check(); err != nil {
 		return nil, err
 	}
-	options := append([]shardedlist.Option{shardedlist.WithPlain(), shardedlist.WithPoppedAt(q.popsAt())}, q.listOptions...)
+	options := append([]shardedlist.Option{shardedlist.WithPoppedAt(q.popsAt())}, q.listOptions...)
 	var err error
 	if q.list, err = shardedlist.New(rdb, name, options...); err != nil {
 		return nil, err

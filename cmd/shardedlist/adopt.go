@@ -47,9 +47,9 @@ The first step takes microseconds, whatever the length: then the sharded list ha
 elements, and the plain key has gone. The elements move to shards while others use the
 sharded list. If adopt is interrupted, the list is whole, and another adopt goes on.
 
-If the sharded list has elements already, those of the plain key join one of its ends. If
-no process that watches the key has pushed or popped yet, --popped says which is the other
-one.
+If the sharded list has elements already, those of the plain key join one of its ends: the
+one that pushes of others show, or the one opposite to pops. If there have been none, and
+none come while adopt watches, --popped says where elements are popped.
 
 It ends what restore has begun, or done.`,
 		Example: `  shardedlist adopt jobs
@@ -129,7 +129,7 @@ func (a *app) printLength(name string, length int64) error {
 
 // changeOne changes the form of a list, and returns its length.
 func (a *app) changeOne(ctx context.Context, rdb redis.UniversalClient, name string, c change) (int64, error) {
-	list, err := shardedlist.New(rdb, name, append(watching(name), c.options...)...)
+	list, err := shardedlist.New(rdb, name, c.options...)
 	if err != nil {
 		return 0, err
 	}

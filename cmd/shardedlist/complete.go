@@ -20,11 +20,6 @@ const (
 
 // listNames returns names of lists that begin with a prefix.
 func listNames(ctx context.Context, rdb redis.UniversalClient, prefix string) []string {
-	return namesOfRows(ctx, rdb, prefix, survey.Options{WithoutPlain: true}, func(survey.Row) bool { return true })
-}
-
-// allNames is listNames, with plain lists.
-func allNames(ctx context.Context, rdb redis.UniversalClient, prefix string) []string {
 	return namesOfRows(ctx, rdb, prefix, survey.Options{}, func(survey.Row) bool { return true })
 }
 
@@ -35,7 +30,7 @@ func plainNames(ctx context.Context, rdb redis.UniversalClient, prefix string) [
 
 // queueNames is listNames for queues.
 func queueNames(ctx context.Context, rdb redis.UniversalClient, prefix string) []string {
-	return namesOfRows(ctx, rdb, prefix, survey.Options{WithoutPlain: true}, func(r survey.Row) bool { return r.Queue != nil })
+	return namesOfRows(ctx, rdb, prefix, survey.Options{}, func(r survey.Row) bool { return r.Queue != nil })
 }
 
 // namesOfRows returns the names of wanted lists that a survey of bounded time finds.

@@ -41,7 +41,7 @@ func TestCompletionOfListNames(t *testing.T) {
 			_, err = list.RPush(t.Context(), "a")
 			require.NoError(t, err)
 			queues := "queue-" + tag + "*0\nqueue-" + tag + "*1\n"
-			names := tag + ":0\n" + tag + ":1\n" + tag + ":2\n"
+			names := tag + "-plain\n" + tag + ":0\n" + tag + ":1\n" + tag + ":2\n"
 			for args, want := range map[string]string{
 				"llen " + tag:                names,
 				"LRANGE " + tag + ":1":       tag + ":1\n",
@@ -55,11 +55,11 @@ func TestCompletionOfListNames(t *testing.T) {
 				"object encoding " + tag:     names,
 				"info " + tag:                names,
 				"restore " + tag:             names,
-				"ls " + tag:                  tag + "-plain\n" + names,
-				"top " + tag:                 tag + "-plain\n" + names,
+				"ls " + tag:                  names,
+				"top " + tag:                 names,
 				"ls x " + tag:                "",
 				"script rpush " + tag:        names,
-				"adopt " + tag:               tag + "-plain\n",
+				"adopt " + tag:               tag + "-plain\n" + tag + ":0\n" + tag + ":2\n",
 				"llen " + tag + "-no-such":   "",
 				"script lpop " + tag:         names,
 				"queue stats queue-" + tag:   queues,

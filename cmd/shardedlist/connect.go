@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardedlist/shardedlist"
-	"github.com/shardedlist/shardedlist/internal/oneslot"
 )
 
 const defaultAddress = "redis://127.0.0.1:6379"
@@ -25,7 +24,6 @@ func (a *app) onList(cmd *cobra.Command, name string, work func(context.Context,
 	options ...shardedlist.Option,
 ) error {
 	return a.onServer(cmd, func(ctx context.Context, rdb redis.UniversalClient) error {
-		options = append(options, watching(name)...)
 		list, err := shardedlist.New(rdb, name, options...)
 		if err != nil {
 			return err
@@ -36,14 +34,6 @@ func (a *app) onList(cmd *cobra.Command, name string, work func(context.Context,
 		}
 		return err
 	})
-}
-
-// watching are the options of a list that watches the plain key of its name, if it is not one that lists are stored in.
-func watching(name string) []shardedlist.Option {
-	if meta, _ := oneslot.Owner(name); meta != "" {
-		return nil
-	}
-	return []shardedlist.Option{shardedlist.WithPlain()}
 }
 
 // onServer runs work on the server that the user chose.

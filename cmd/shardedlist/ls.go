@@ -21,14 +21,13 @@ import (
 
 // listing is what the flags of ls say.
 type listing struct {
-	sort      string
-	reverse   bool
-	limit     int
-	withPlain bool
+	sort    string
+	reverse bool
+	limit   int
 }
 
 func (a *app) lsCommand() *cobra.Command {
-	l := listing{withPlain: true}
+	l := listing{}
 	keys := strings.Join(slices.Sorted(maps.Keys(orders)), ", ")
 	cmd := &cobra.Command{
 		Use:   "ls [PATTERN]",
@@ -74,11 +73,10 @@ tabs, numbers are exact, times are in seconds, and there is no header.`,
 			return a.onServer(cmd, func(ctx context.Context, rdb redis.UniversalClient) error { return a.ls(ctx, rdb, match, l) })
 		},
 	}
-	a.completes(cmd, first(1), allNames)
+	a.completes(cmd, first(1), listNames)
 	cmd.Flags().StringVar(&l.sort, "sort", "", "sort by `column`, the most first: "+keys)
 	cmd.Flags().BoolVar(&l.reverse, "reverse", false, "sort the other way round")
 	cmd.Flags().IntVar(&l.limit, "limit", 0, "print at most so `many` lists")
-	cmd.Flags().BoolVar(&l.withPlain, "plain", true, "also print lists of Redis that nobody has taken over")
 	return cmd
 }
 
@@ -113,7 +111,7 @@ func (a *app) ls(ctx context.Context, rdb redis.UniversalClient, match string, l
 		return table.print(row)
 	}
 	var looked int64
-	options := survey.Options{Match: match, WithoutPlain: !l.withPlain, Progress: func(now, keys int64) {
+	options := survey.Options{Match: match, Progress: func(now, keys int64) {
 		bar.outOf(keys)
 		bar.add(int(now-looked), 0)
 		looked, drawn = now, true

@@ -67,7 +67,6 @@ func TestLs(t *testing.T) {
 			assert.Equal(t, all[1:2], names(ls(tag+"*", "--sort", "memory", "--limit", "1")))
 			assert.Equal(t, []string{odd}, names(ls(tag+"*", "--sort", "ttl", "--limit", "1")))
 			assert.Equal(t, all[5:], names(ls(tag+"*", "--reverse", "--limit", "1")), "by name")
-			assert.NotContains(t, names(ls(tag+"*", "--plain=false")), tag+"plain")
 			assert.Len(t, names(ls(tag+"*", "--limit", "2")), 2)
 
 			many := strings.Split(strings.TrimSuffix(ls(tag+"many").out, "\n"), "\t")
@@ -78,7 +77,7 @@ func TestLs(t *testing.T) {
 			assert.Equal(t, "FORM          LENGTH   SHARDS CAPACITY   MEMORY     TTL WAITS  PLACE                   NAME", header)
 			assert.Regexp(t, `^sharded        1,234      124       10 +[\d.]+ KiB       -     -  \S+.* `+tag+`many\n`, first)
 			assert.Regexp(t, `spread .* 3 parts +`+tag+`spread\n`, table)
-			assert.Regexp(t, `sharded +2 .* 59 min `, table)
+			assert.Regexp(t, `plain +2 .* 59 min `, table)
 
 			var object map[string]any
 			require.NoError(t, json.Unmarshal([]byte(ls(tag+"queue", "--json").out), &object))

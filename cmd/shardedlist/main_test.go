@@ -218,7 +218,6 @@ armed:      false
 unswept:    0
 unsplit:    0
 newcomers:  0
-watched:    true
 form:       sharded
 mode:       scripts: the server has no functions
 $`, got.out)
@@ -234,12 +233,12 @@ func TestInfoTellsTheFormAsLsDoes(t *testing.T) {
 	server := miniredis.RunT(t)
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer func() { _ = rdb.Close() }()
-	run(t, server, nil, "rpush", "sharded", "a")
+	run(t, server, nil, "rpush", "--capacity", "1", "sharded", "a", "b")
 	for _, name := range []string{"plain", "adopted"} {
 		_, err := server.RPush(name, strings.Fields(strings.Repeat("a ", 2000))...)
 		require.NoError(t, err)
 	}
-	run(t, server, nil, "rpush", "adopted", "b") // takes it over, and splits nothing
+	run(t, server, nil, "rpush", "--capacity", "500", "adopted", "b") // makes shards of it, and splits nothing
 	run(t, server, nil, "rpush", "restored", "a")
 	run(t, server, nil, "restore", "restored")
 	run(t, server, nil, "lpop", "restored") // it is remembered
@@ -291,7 +290,7 @@ func TestInterruptedBlockingPop(t *testing.T) {
 	server := miniredis.RunT(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := start(ctx, nil, "blpop", "l", "--redis", server.Addr())
-	eventually(t, func() bool { return strings.Contains(server.HGet("{l}:meta", "layout"), " 0 9 #") })
+	eventually(t, func() bool { return strings.Contains(server.HGet("{l}:meta", "layout"), " 0 1 ") })
 	cancel()
 	assert.Equal(t, result{exitInterrupted, "", ""}, <-ended)
 }
@@ -300,7 +299,7 @@ func TestBlockingPopIsWoken(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	ended := start(t.Context(), nil, "brpop", "l", "60", "--redis", server.Addr())
-	eventually(t, func() bool { return strings.Contains(server.HGet("{l}:meta", "layout"), " 0 7 #") })
+	eventually(t, func() bool { return strings.Contains(server.HGet("{l}:meta", "layout"), " 0 1 ") })
 	run(t, server, nil, "lpush", "l", "a")
 	assert.Equal(t, result{exitOK, "a\n", ""}, <-ended)
 }
@@ -500,26 +499,23 @@ func TestAdopt(t *testing.T) {
 		}
 	}
 	run(t, server, nil, "rpush", "queue:c", "a") // its shard is a list too
-	assert.Equal(t, result{exitOK, "queue:a\t10\nqueue:b\t10\n", ""}, run(t, server, nil, "adopt", "--dry-run", "*queue:*"))
+	assert.Equal(t, result{exitOK, "queue:a\t10\nqueue:b\t10\nqueue:c\t1\n", ""}, run(t, server, nil, "adopt", "--dry-run", "*queue:*"))
 	assert.True(t, server.Exists("queue:a"), "nothing has changed")
-	assert.Equal(t, result{exitOK, "queue:a\t10\nqueue:b\t10\n", ""}, run(t, server, nil, "adopt", "--capacity", "4", "*queue:*"))
+	assert.Equal(t, result{exitOK, "queue:a\t10\nqueue:b\t10\nqueue:c\t1\n", ""}, run(t, server, nil, "adopt", "--capacity", "4", "*queue:*"))
 	assert.False(t, server.Exists("queue:a"))
 	assert.Equal(t, "10\n", run(t, server, nil, "llen", "queue:a").out)
 	assert.Contains(t, run(t, server, nil, "info", "queue:b").out, "shards:     3\n")
 
 	run(t, server, nil, "del", "queue:a")
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer func() { _ = rdb.Close() }()
-	list, err := shardedlist.New(rdb, "queue:a")
+	for i := range 10 {
+		_, err := server.RPush("queue:a", strconv.Itoa(i))
+		require.NoError(t, err)
+	}
+	run(t, server, nil, "adopt", "queue:a")
+	_, err := server.RPush("queue:a", "new") // and nobody has told where elements are pushed or popped
 	require.NoError(t, err)
-	_, err = list.RPush(t.Context(), "0", "1", "2", "3", "4", "5", "6", "7", "8", "9") // nobody watches
-	require.NoError(t, err)
-	_, err = server.RPush("queue:a", "new")
-	require.NoError(t, err)
-	got := run(t, server, nil, "check", "queue:a")
-	assert.Equal(t, result{exitNothing, "the plain key holds 1 elements, and nobody watches it\n", ""}, got)
 	assert.Contains(t, run(t, server, nil, "info", "queue:a").out, "newcomers:  1\n")
-	got = run(t, server, nil, "adopt", "queue:a")
+	got := run(t, server, nil, "adopt", "queue:a")
 	assert.Equal(t, exitFailure, got.code)
 	assert.Contains(t, got.err, "give --popped left or --popped right")
 	assert.Equal(t, result{exitOK, "queue:a\t11\n", ""}, run(t, server, nil, "adopt", "--popped", "left", "queue:a", "queue:a"))
@@ -533,11 +529,11 @@ func TestAdopt(t *testing.T) {
 	}
 	_, err = server.RPush("", "a") // no list has this name
 	require.NoError(t, err)
-	run(t, server, nil, "lpop", "half") // takes the list over, as the first step of adopt does
+	run(t, server, nil, "rpush", "half", "--capacity", "500", "a") // makes shards of the list, as the first step of adopt does
 	require.False(t, server.Exists("half"))
-	require.Contains(t, run(t, server, nil, "info", "half").out, "unsplit:    1487\n")
-	assert.Equal(t, result{exitOK, "half\t1999\n", ""}, run(t, server, nil, "adopt", "--dry-run", "h*"))
-	assert.Equal(t, result{exitOK, "half\t1999\nother\t10\n", ""}, run(t, server, nil, "adopt", "*"))
+	require.Contains(t, run(t, server, nil, "info", "half").out, "unsplit:    1500\n")
+	assert.Equal(t, result{exitOK, "half\t2001\n", ""}, run(t, server, nil, "adopt", "--dry-run", "h*"))
+	assert.Equal(t, result{exitOK, "half\t2001\nother\t10\nqueue:a\t10\n", ""}, run(t, server, nil, "adopt", "*"))
 	assert.Contains(t, run(t, server, nil, "info", "half").out, "unsplit:    0\n")
 	assert.Equal(t, result{exitOK, "", ""}, run(t, server, nil, "adopt", "*"))
 }

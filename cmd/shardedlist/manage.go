@@ -45,7 +45,7 @@ server. The lists may be in use.`,
 func (a *app) delStrays(ctx context.Context, rdb redis.UniversalClient, names []string) error {
 	total := int64(0)
 	for _, name := range names {
-		list, err := shardedlist.New(rdb, name, watching(name)...)
+		list, err := shardedlist.New(rdb, name)
 		if err != nil {
 			return err
 		}
@@ -121,7 +121,6 @@ func infoFields(info shardedlist.Info) []field {
 		{"unswept", info.Unswept},
 		{"unsplit", info.Unsplit},
 		{"newcomers", info.Newcomers},
-		{"watched", info.Watched},
 		{"form", formOf(info)},
 		{"mode", info.Mode},
 	}

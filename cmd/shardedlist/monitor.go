@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -111,37 +110,10 @@ type listEnds struct {
 	at          time.Time // when they were asked for
 }
 
-// reader reads a list, or a plain one, without changing anything: it takes no newcomers in.
-type reader struct {
-	list *shardedlist.ShardedList
-	rdb  redis.UniversalClient
-}
-
-func newReader(rdb redis.UniversalClient, name string) (reader, error) {
-	list, err := shardedlist.New(rdb, name)
-	return reader{list, rdb}, err
-}
-
-func (r reader) LRange(ctx context.Context, start, stop int64) ([]string, error) {
-	values, err := r.list.LRange(ctx, start, stop)
-	if errors.Is(err, shardedlist.ErrPlainList) {
-		return r.rdb.LRange(ctx, r.list.Name(), start, stop).Result()
-	}
-	return values, err
-}
-
-func (r reader) LLen(ctx context.Context) (int64, error) {
-	length, err := r.list.LLen(ctx)
-	if errors.Is(err, shardedlist.ErrPlainList) {
-		return r.rdb.LLen(ctx, r.list.Name()).Result()
-	}
-	return length, err
-}
-
-// readEnds reads elements without changing anything.
+// readEnds reads elements at both ends.
 func readEnds(ctx context.Context, rdb redis.UniversalClient, row topRow) listEnds {
 	found := listEnds{name: row.Name, at: time.Now()}
-	list, err := newReader(rdb, row.Name)
+	list, err := shardedlist.New(rdb, row.Name)
 	if err != nil {
 		found.err = err
 		return found

@@ -55,9 +55,9 @@ func TestTheOperatingPage(t *testing.T) {
 			colours := regexp.MustCompile("\x1b[^m]*m")
 			session, err := os.ReadFile(filepath.Join(dir, "session"))
 			require.NoError(t, err)
-			assert.Regexp(t, `(?s)<(redis|command)> RPUSHX {jobs}:#\S+:0 c\n<reply> 3\n.*<(redis|command)> RPOP {jobs}:#\S+:0\n<reply> "c"\n.*`+
-				`<value> 1\n<value> {.*\["?last"?\]=0.*<reply> "3 0 1 2 . #.*\(integer\) 3\n.*rolled back`, colours.ReplaceAllString(string(session), ""))
-			assert.Regexp(t, "(?s)rolled back\\)\n\n(\\(\\S+s\\)\n)?2\n3\n3 0 1 2 . #\\S+\n1\n$", string(out))
+			assert.Regexp(t, `(?s)<(redis|command)> RPUSHX {jobs}:#\S+:1 e\n<reply> 3\n.*<(redis|command)> RPOP {jobs}:#\S+:1\n<reply> "e"\n.*`+
+				`<value> 1\n<value> {.*\["?last"?\]=1.*<reply> "3 0 2 2 . #.*\(integer\) 5\n.*rolled back`, colours.ReplaceAllString(string(session), ""))
+			assert.Regexp(t, "(?s)rolled back\\)\n\n(\\(\\S+s\\)\n)?4\n5\n3 0 2 2 . #\\S+\n1\n$", string(out))
 		})
 	}
 }

@@ -104,7 +104,7 @@ func testPutBack(t *testing.T, server *redistest.Server, layout string) {
 				assert.Equal(t, "shardedlist: elements put back: "+test.lost+"\nshardedlist: no space left on device\n", stderr.String(), test.args)
 			}
 			assert.Equal(t, test.printed, out.String(), test.args)
-			list, err := shardedlist.New(server.Client(t), name, shardedlist.WithPlain())
+			list, err := shardedlist.New(server.Client(t), name)
 			require.NoError(t, err)
 			elements, err := list.LRange(t.Context(), 0, -1)
 			require.NoError(t, err)

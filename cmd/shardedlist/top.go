@@ -75,7 +75,7 @@ rates in front. --count ends it.`,
 			})
 		},
 	}
-	a.completes(cmd, first(1), allNames)
+	a.completes(cmd, first(1), listNames)
 	cmd.Flags().DurationVar(&t.interval, "interval", topInterval, "`time` between two looks")
 	cmd.Flags().IntVar(&t.count, "count", 0, "end after so `many` looks")
 	return cmd

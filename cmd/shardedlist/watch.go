@@ -42,7 +42,7 @@ it says so, and goes on when the server is back.`,
 				return usagef("--interval must be from 0.01 to 3600 seconds")
 			}
 			return a.onServer(cmd, func(ctx context.Context, rdb redis.UniversalClient) error {
-				list, err := newReader(rdb, args[0])
+				list, err := shardedlist.New(rdb, args[0])
 				if key, _ := foreignKey(ctx, rdb, args[0]); err == nil && key != "" {
 					err = shardedlist.ErrWrongType // reads find an empty list beside a key of another type
 				}

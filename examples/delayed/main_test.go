@@ -29,7 +29,7 @@ func queueOn(t *testing.T, server *redistest.Server, faulty *wire.Wire) (broken,
 	rdb := server.Client(t)
 	queue, err = NewQueue(rdb, name)
 	require.NoError(t, err)
-	queue.Due, err = shardedlist.New(rdb, name, shardedlist.WithPlain())
+	queue.Due, err = shardedlist.New(rdb, name)
 	require.NoError(t, err)
 	return broken, queue
 }

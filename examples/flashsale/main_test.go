@@ -31,7 +31,7 @@ func saleOn(t *testing.T, server *redistest.Server, faulty *wire.Wire) (sale, ch
 	rdb := server.Client(t)
 	check, err = NewSale(rdb, name)
 	require.NoError(t, err)
-	check.Orders, err = shardedlist.New(rdb, name, shardedlist.WithPlain())
+	check.Orders, err = shardedlist.New(rdb, name)
 	require.NoError(t, err)
 	require.NoError(t, check.Stock(t.Context(), items))
 	return sale, check

@@ -69,9 +69,6 @@ func (l *List) Many() *spread.List {
 func (l *List) Sibling(name string) layout.List {
 	config := l.config
 	config.Name, config.Stats = name, l.Stats().Sibling(name)
-	if config.StandsFor != "" {
-		config.StandsFor = name
-	}
 	sibling := New(config, l.parts)
 	sibling.ExpiryGrace = l.ExpiryGrace
 	return sibling
@@ -99,7 +96,7 @@ func (l *List) beginsSpread() bool {
 // the list is in one slot.
 func (l *List) otherLayout(err error) bool {
 	spreads := errors.Is(layout.ErrorOf(err), layout.ErrSpread)
-	plain := errors.Is(layout.ErrorOf(err), layout.ErrPlainList) && l.List.WatchesPlain()
+	plain := errors.Is(layout.ErrorOf(err), layout.ErrPlainList)
 	if !spreads && !plain && !errors.Is(err, spread.ErrOneSlot) {
 		return false
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/rediserr"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
@@ -24,10 +23,6 @@ func setReply(cmd redis.Cmder, reply any, err error) error {
 	}
 	if reply != nil && !setValue(cmd, reply) {
 		err = fmt.Errorf("shardedlist: a %T cannot hold a %T", cmd, reply)
-	}
-	if layout.ErrorOf(err) == layout.ErrPlainList {
-		_, key, _ := strings.Cut(err.Error(), "PLAINLIST ")
-		err = fmt.Errorf("shardedlist: %s %q: %w", cmd.Name(), key, layout.ErrPlainList)
 	}
 	err = asReplied(err)
 	cmd.SetErr(err)

@@ -92,9 +92,11 @@ type List interface {
 	// AdoptStep moves elements of the plain list of the same name to the list, in a bounded step. It returns how many it has moved, and
 	// how many are left to move.
 	// The first step of several begins; later ones fail if RestoreStep has begun meanwhile.
-	AdoptStep(ctx context.Context, begin bool) (moved, left int64, err error)
+	AdoptStep(ctx context.Context, begin bool, joins Joins) (moved, left int64, err error)
 	// RestoreStep moves elements the other way, likewise.
-	RestoreStep(ctx context.Context, begin bool) (moved, left int64, err error)
+	RestoreStep(ctx context.Context, begin bool, joins Joins) (moved, left int64, err error)
+	// WatchKey finds out which end newcomers join, by watching the plain key for so long.
+	WatchKey(ctx context.Context, limit time.Duration) (Joins, error)
 
 	// All yields the elements from left to right, in bounded steps.
 	All(ctx context.Context) iter.Seq2[string, error]
@@ -131,7 +133,7 @@ var (
 	ErrWrongType     = errors.New("a key of the list holds another type")
 	ErrLayout        = errors.New("unknown layout")
 	ErrBroken        = errors.New("list is broken")
-	ErrPlainList     = errors.New("the sharded list is empty, and there is a plain list at the key of its name: open the list WithPlain, or the hook without WithoutPlain, to take it over")
+	ErrPlainList     = errors.New("the list is in one slot: it is the plain list of its name")
 	ErrSpread        = errors.New("the operation cannot be done on a list that is spread over many slots")
 	ErrScript        = errors.New("the script ended with an error")
 	ErrReversed      = errors.New("the other one of Adopt and Restore has been called meanwhile")
@@ -164,6 +166,16 @@ type End string
 const (
 	Left  End = "L"
 	Right End = "R"
+)
+
+// Joins is the end that newcomers join, as lua/shared/join.lua has it, and why; or empty if that is not known.
+type Joins string
+
+const (
+	PushedLeft  Joins = "1"
+	PushedRight Joins = "2" // as any command puts them that does not know it
+	PoppedRight Joins = "3"
+	PoppedLeft  Joins = "4"
 )
 
 // ParseEnd parses "LEFT" or "RIGHT".
@@ -223,6 +235,10 @@ func (t Transfer) ToItself(length int64, replace bool) (bool, error) {
 	return replace, nil
 }
 
+// SampledNodes is how many nodes of a shard MEMORY USAGE is to look at: where the server compresses lists, the first is larger than the
+// others.
+const SampledNodes = 100
+
 // Info describes how a list is stored.
 type Info struct {
 	First    int64 // id of the leftmost shard
@@ -237,7 +253,6 @@ type Info struct {
 
 	Unsplit   int64 // elements of long shards beyond the capacity
 	Newcomers int64 // elements at the plain key beside the list
-	Watched   bool  // somebody who watches that key has pushed or popped since the list was empty
 	State     State
 }
 

@@ -28,16 +28,19 @@ const (
 
 // aside tells which pushes at an end put the shard aside.
 type aside struct {
-	had   atomic.Bool  // the list had elements when the last push came: else there is no shard
+	found atomic.Int64 // how many elements the last push found
 	pause atomic.Int64 // the last pause, in nanoseconds
 	until atomic.Int64 // when it ends, as a Unix time in nanoseconds
 }
 
-// suitsAside tells whether a push of so many values and bytes puts the shard aside.
+// suitsAside tells whether a push of so many values and bytes puts the shard aside. A list that may be short has no shard.
 func (e *end) suitsAside(count, bytes int) bool {
 	from := cmp.Or(e.list.config.AsideFrom, max(asideBytes, asideEach*count))
-	capacity, _ := e.list.capacity.word().(int64)
-	return bytes >= from && int64(count) <= asideShards*capacity && e.aside.had.Load() && e.list.sessions.MayLeave() &&
+	capacity := int(e.list.capacity.word().(int64))
+	if capacity <= 0 {
+		capacity = min(max(fewestBySize, shardBytes*count/max(1, bytes)), mostBySize)
+	}
+	return bytes >= from && count <= asideShards*capacity && e.aside.found.Load() > int64(capacity) && e.list.sessions.MayLeave() &&
 		time.Now().UnixNano() >= e.aside.until.Load()
 }
 
@@ -61,9 +64,7 @@ func (e *end) toldAside(err error) {
 func (e *end) countPush(op *session.Operation, reply any) int {
 	pushed := countPushed(op, reply)
 	length, _ := reply.(int64)
-	if had := length > int64(pushed); had != e.aside.had.Load() { // which all read
-		e.aside.had.Store(had)
-	}
+	e.aside.found.Store(length - int64(pushed))
 	return pushed
 }
 

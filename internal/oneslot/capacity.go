@@ -19,15 +19,25 @@ import (
 )
 
 const (
-	// DefaultCapacity is the capacity if neither the Config nor the server sets one.
+	// DefaultCapacity is the capacity of a list over many slots if neither the Config nor the server sets one.
 	DefaultCapacity = 512
 	// MaxCapacity is the largest capacity. A larger shard would be the kind of big key that this library avoids.
 	MaxCapacity = 1 << 20
-	// minServerCapacity is the smallest capacity that is taken from the server.
-	minServerCapacity = 16
+	// leastCapacity is the smallest capacity that is taken from the server.
+	leastCapacity = 16
 )
 
-// capacity is the capacity of lists that a push creates. The lists of a client that ask the server for it share one.
+// The capacity by size, as lua/shared/shards.lua has it. In place of one, scripts get one of two words.
+const (
+	bySize       = int64(0)
+	byLargerSize = int64(-1) // the server compresses lists, but for their ends
+
+	shardBytes   = 128 << 10
+	mostBySize   = 8192
+	fewestBySize = 16
+)
+
+// capacity is the capacity of lists that outgrow their keys. The lists of a client that ask the server for it share one.
 type capacity struct {
 	known atomic.Value // an int64, nil until the server has told; as an interface, which each push needs
 }
@@ -64,9 +74,9 @@ func askedFor[Client any](rdb *Client) *capacity {
 	return c.(*capacity)
 }
 
-// word returns the capacity as an argument of a script.
+// word returns the capacity as an argument of a script. If nobody has set one, the script decides by the size of the elements.
 func (c *capacity) word() any {
-	return cmp.Or(c.known.Load(), any(int64(DefaultCapacity)))
+	return cmp.Or(c.known.Load(), any(bySize))
 }
 
 // Prepare asks the server for the capacity of lists that a push creates, until it has answered once. It does not wait beyond the
@@ -96,17 +106,20 @@ func (l *List) Prepare(ctx context.Context) error {
 	}
 }
 
-// Capacity returns the capacity of lists that a push creates.
+// Capacity returns the capacity of lists over many slots that a push creates.
 func (l *List) Capacity(ctx context.Context) (int64, error) {
 	err := l.Prepare(ctx)
-	return l.capacity.word().(int64), err
+	if set := l.capacity.word().(int64); set > 0 {
+		return set, err
+	}
+	return DefaultCapacity, err
 }
 
 // askCapacity asks again while the server cannot serve, or connections break, as an operation is repeated.
 func (l *List) askCapacity(ctx context.Context, last *atomic.Pointer[error]) error {
 	until := script.Deadline(ctx)
 	for attempt := 0; l.capacity.known.Load() == nil; attempt++ {
-		config, err := l.Client().ConfigGet(ctx, "list-max-*").Result()
+		config, err := l.Client().ConfigGet(ctx, "list-*").Result()
 		switch {
 		case err == nil || script.IsForbidden(err):
 			l.capacity.known.CompareAndSwap(nil, capacityIn(config))
@@ -114,7 +127,7 @@ func (l *List) askCapacity(ctx context.Context, last *atomic.Pointer[error]) err
 		case !script.IsReply(err) && !script.MayHaveActed(err):
 			return err // the next push asks again
 		case script.IsReply(err) && !script.IsTransient(err):
-			return nil // a push creates a list of the default capacity, and the next one asks again
+			return nil // the next push asks again
 		}
 		last.Store(&err)
 		if time.Until(until) < script.Backoff(attempt) || script.Sleep(ctx, script.Backoff(attempt)) != nil {
@@ -124,12 +137,15 @@ func (l *List) askCapacity(ctx context.Context, last *atomic.Pointer[error]) err
 	return nil
 }
 
-// capacityIn returns the capacity that the server's settings name, or the default. Such a setting suits a server's own nodes, which
+// capacityIn returns the word for the server's settings. A number of elements is the capacity if it is large. Such a setting suits a server's own nodes, which
 // may be tiny: as a shard, which is a key, they would cost more than their elements.
 func capacityIn(config map[string]string) int64 {
-	set := int64(DefaultCapacity)
+	set := bySize
+	if depth := config["list-compress-depth"]; depth != "" && depth != "0" {
+		set = byLargerSize
+	}
 	for _, setting := range []string{"list-max-listpack-size", "list-max-ziplist-size", "list-max-ziplist-entries"} {
-		if n, err := strconv.ParseInt(config[setting], 10, 64); err == nil && n >= minServerCapacity && n <= MaxCapacity {
+		if n, err := strconv.ParseInt(config[setting], 10, 64); err == nil && n >= leastCapacity && n <= MaxCapacity {
 			set = n
 		}
 	}

@@ -26,8 +26,8 @@ func (l *List) Set(index, value any) session.Operation {
 
 // Insert inserts a value "before" or "after" the leftmost element that equals the pivot.
 func (l *List) Insert(where, pivot, value any) session.Operation {
-	op := l.operation(linsertScript, 3)
-	op.Append(where, pivot, value)
+	op := l.operation(linsertScript, 4)
+	op.Append(where, pivot, value, l.capacity.word())
 	op.Orders = []*session.Order{&l.left.order, &l.right.order}
 	return op
 }

@@ -40,7 +40,7 @@ func guardWords(g layout.Guard, how string) (keys, args []any, err error) {
 	}
 	args = append(make([]any, 0, 4+2*len(g.At)+len(g.Words)), len(lists), 0, how, g.RESP)
 	for _, list := range lists {
-		keys, args = append(keys, list.config.StandsFor), append(args, list.keys.Meta)
+		keys, args = append(keys, list.config.Name), append(args, list.keys.Meta)
 	}
 	for _, key := range g.Keys {
 		if !slices.Contains(keys, any(key)) {

@@ -37,7 +37,7 @@ func (l *List) meta(ctx context.Context) (info layout.Info, shards string, err e
 	}
 	return layout.Info{
 		First: n[0], Last: n[1], Capacity: n[2], Length: n[3], Slot: l.keys.Slot(), Armed: n[4] == 1, Unswept: n[5],
-		Newcomers: values[7].(int64), Watched: values[8].(int64) > 0, State: layout.State(values[9].(string)),
+		Newcomers: values[7].(int64), State: layout.State(values[9].(string)),
 		Unsplit: values[10].(int64),
 	}, values[6].(string), nil
 }
@@ -55,7 +55,7 @@ func (l *List) estimateBytes(ctx context.Context, info layout.Info, prefix strin
 			pipe.MemoryUsage(ctx, l.config.Name)
 			continue
 		}
-		pipe.MemoryUsage(ctx, prefix+strconv.FormatInt(info.First+i*(shards-1)/max(1, samples-1), 10))
+		pipe.MemoryUsage(ctx, prefix+strconv.FormatInt(info.First+i*(shards-1)/max(1, samples-1), 10), layout.SampledNodes)
 	}
 	replies, err := pipe.Exec(ctx)
 	if err != nil && !script.IsReply(err) {

@@ -7,9 +7,7 @@
 package oneslot
 
 import (
-	"context"
 	"errors"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,11 +47,6 @@ type Config struct {
 	// that had to. 0 means asideBytes and asideAgain.
 	AsideFrom  int
 	AsideAgain time.Duration
-	// StandsFor is the plain key that the list stands in for, or empty. The list and a plain list there are one list, unless
-	// WithoutPlain says otherwise. A value of another type is an error where the list is empty, but for operations that commands on any
-	// key need, such as DEL.
-	StandsFor    string
-	WithoutPlain bool
 	// Stats counts what the list does; nil counts it for this list alone.
 	Stats *stats.List
 	// PoppedAt is the end at which elements are popped, or empty if the caller does not know it. Newcomers join the other one.
@@ -66,7 +59,7 @@ type List struct {
 	runner   *script.Runner
 	keys     Keys
 	declared []any // the key that scripts get: meta
-	plain    []any // what scripts are told of the plain key, see lua/beside.lua
+	plain    []any // what scripts are told of the plain key, see lua/shared/keys.lua
 	putsBack []any // the same, for what puts elements back
 	sessions *session.Pool
 	stats    *stats.List
@@ -115,15 +108,7 @@ func New(config Config) *List {
 		ExpiryGrace: expiryGrace,
 	}
 	l.declared = []any{l.keys.Meta}
-	l.plain = l.atPlainKey()
-	switch {
-	case l.plain == nil || config.StandsFor == "":
-		// It must not fail because of a plain list.
-	case config.WithoutPlain:
-		l.putsBack = l.plain
-	default:
-		l.putsBack = []any{"^" + config.Name}
-	}
+	l.plain, l.putsBack = []any{"+" + config.Name}, []any{"^" + config.Name}
 	l.capacity = capacityOf(config)
 	if l.stats = config.Stats; l.stats == nil {
 		l.stats = stats.NewList(config.Name)
@@ -155,11 +140,7 @@ func (l *List) at(side layout.End) *end {
 // queue returns the callers that wait at the end.
 func (e *end) queue() *blocking.Queue {
 	e.queued.Do(func() {
-		var mayWait func(ctx context.Context) error
-		if e.list.config.StandsFor != "" {
-			mayWait = e.list.mayWait
-		}
-		e.waiters = blocking.NewQueue(e, e.list.sessions, e.popOne, e.putBack, mayWait)
+		e.waiters = blocking.NewQueue(e, e.list.sessions, e.popOne, e.putBack, e.list.mayWait)
 	})
 	return e.waiters
 }
@@ -173,15 +154,8 @@ func (l *List) Spread() (maybe, surely bool) { return false, false }
 // Client returns the client of the list.
 func (l *List) Client() redis.UniversalClient { return l.runner.Client }
 
-// Plain returns what scripts are told of the plain key, see lua/beside.lua, or nothing. WatchesPlain reports whether the list and a plain
-// list there are one.
-func (l *List) Plain() string {
-	if l.plain == nil {
-		return ""
-	}
-	return l.plain[0].(string)
-}
-func (l *List) WatchesPlain() bool { return strings.HasPrefix(l.Plain(), "+") }
+// Plain returns what scripts are told of the plain key, see lua/shared/keys.lua.
+func (l *List) Plain() string { return l.plain[0].(string) }
 
 // Stats returns what counts what the list does.
 func (l *List) Stats() *stats.List { return l.stats }
@@ -201,30 +175,13 @@ func (l *List) Source(side layout.End) blocking.Source { return l.at(side) }
 // Sessions returns the sessions of operations that callers do not share.
 func (l *List) Sessions() *session.Pool { return l.sessions }
 
-// Sibling returns the list of another name, with the same options. It stands in for the key of that name if this one does.
+// Sibling returns the list of another name, with the same options.
 func (l *List) Sibling(name string) layout.List {
 	config := l.config
 	config.Name, config.Stats = name, l.stats.Sibling(name)
-	if config.StandsFor != "" {
-		config.StandsFor = name
-	}
 	sibling := New(config)
 	sibling.ExpiryGrace = l.ExpiryGrace
 	return sibling
-}
-
-// atPlainKey is what scripts are told of the plain key, see lua/beside.lua. A shard is no plain list.
-func (l *List) atPlainKey() []any {
-	if _, sure := Owner(l.config.Name); sure {
-		return nil
-	}
-	switch {
-	case l.config.StandsFor == "":
-		return []any{"?" + l.config.Name}
-	case l.config.WithoutPlain:
-		return []any{"-" + l.config.Name}
-	}
-	return []any{"+" + l.config.Name}
 }
 
 // operation returns an operation that is done once, with room for further arguments.
@@ -270,17 +227,8 @@ var errOtherLayout = errors.New("the lists have different layouts")
 // operationOn begins an operation on several lists, see lua/shared/lists.lua.
 func operationOn(lists []*List, s *script.Script, room int) session.Operation {
 	var keys, plain []any
-	looks := false
 	for _, l := range lists {
-		keys = append(keys, l.keys.Meta)
-		if l.plain != nil {
-			plain, looks = append(plain, l.plain[0]), true
-		} else {
-			plain = append(plain, "") // none
-		}
-	}
-	if !looks {
-		plain = nil
+		keys, plain = append(keys, l.keys.Meta), append(plain, l.plain[0])
 	}
 	op := lists[0].sessions.Operation(s, keys, 1+room, plain...)
 	op.Append(len(lists))

@@ -20,9 +20,7 @@ func (l *List) Script(ctx context.Context, s layout.Script) (session.Operation, 
 		if err := l.checkKey(key); err != nil {
 			return session.Operation{}, err
 		}
-		if keys = append(keys, key); l.plain != nil {
-			plain = append(plain[:len(plain):len(plain)], "") // not a list's
-		}
+		keys, plain = append(keys, key), append(plain[:len(plain):len(plain)], "") // not a list's
 	}
 	if err := l.Prepare(ctx); err != nil {
 		return session.Operation{}, err

@@ -56,6 +56,13 @@ func IsTransient(err error) bool {
 	return false
 }
 
+// Moves reports whether a call was refused because keys of its slot may be on another node.
+func (r *Runner) Moves(err error) bool {
+	_, cluster := r.Client.(*redis.ClusterClient)
+	return cluster && IsTransient(err) && PauseAfter(err, 0) > 0 && (redis.HasErrorPrefix(err, "TRYAGAIN ") ||
+		strings.Contains(err.Error(), "ttempted to access a non local key") || strings.Contains(err.Error(), "during rehashing of the slot"))
+}
+
 // IsFromScript reports whether a transient error is what a script replied, which ran and changed nothing. The server refuses others
 // before it runs anything.
 func IsFromScript(err error) bool {

@@ -98,20 +98,58 @@ func NewCall(s *Script, keys []any, room int, plain ...any) Call {
 	return Call{Script: s, Args: args}
 }
 
-// AtOnce tells the script to do all of its work, see '*' and '_' in lua/shared/keys.lua.
+// AtOnce tells the script to do all of its work, see '*' in lua/shared/keys.lua.
 func (c Call) AtOnce() {
 	if !c.Script.words {
 		return
 	}
 	keys := len(c.Keys())
 	for i, word := range c.Args[keysAt+keys : keysAt+2*keys] {
-		word := word.(string)
-		if key, watched := strings.CutPrefix(word, "+"); watched {
+		if key, waits := strings.CutPrefix(word.(string), "+"); waits {
 			c.Args[keysAt+keys+i] = "*" + key
-		} else if key, standsIn := strings.CutPrefix(word, "-"); standsIn {
-			c.Args[keysAt+keys+i] = "_" + key
 		}
 	}
+}
+
+// Turn returns the call for the node that has the plain keys, or from there back for the one that has the metas: while their slot moves,
+// they may be apart, and a short list has no meta. See BY_PLAIN in lua/shared/keys.lua.
+func (c Call) Turn() Call {
+	if !c.Script.words {
+		return c
+	}
+	keys := len(c.Keys())
+	c.Args = slices.Clone(c.Args)
+	for i := range keys {
+		key, word := &c.Args[keysAt+i], &c.Args[keysAt+keys+i]
+		switch text := (*word).(string); {
+		case text == "": // not a list's
+		case text[0] == byPlain:
+			*key, *word = text[2:], text[1:2]+(*key).(string)
+		default:
+			*key, *word = text[1:], string(byPlain)+text[:1]+(*key).(string)
+		}
+	}
+	return c
+}
+
+// byPlain begins a word that has the meta, where the plain key is declared in its place.
+const byPlain = '='
+
+// ByPlain tells whether the call goes to the node that has the plain keys.
+func (c Call) ByPlain() bool {
+	if !c.Script.words {
+		return false
+	}
+	word, _ := c.Args[keysAt+len(c.Keys())].(string)
+	return word != "" && word[0] == byPlain
+}
+
+// Meta returns the meta of the first list.
+func (c Call) Meta() string {
+	if c.ByPlain() {
+		return c.Args[keysAt+len(c.Keys())].(string)[2:]
+	}
+	return c.Key()
 }
 
 // Key returns the first key, which determines the node that the call goes to.
@@ -154,7 +192,9 @@ func (r *Runner) Run(ctx context.Context, call Call) (any, error) {
 			call.List.Repeat()
 		}
 		again = true
-		reply, err = r.once(ctx, call, false)
+		if reply, err = r.once(ctx, call, false); r.Moves(err) {
+			call = call.Turn()
+		}
 		return err
 	})
 	return reply, err

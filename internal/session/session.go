@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist/internal/script"
@@ -126,11 +127,20 @@ func (s *Session) repeat(ctx context.Context, until time.Time) Outcome {
 		s.count()
 		return s.learn(s.pool.Runner.Run(ctx, s.op.call))
 	}
+	fresh := false // nothing has been sent under the id that might have been done
 	for attempt := 0; ; attempt++ {
 		s.count()
+		if fresh {
+			s.op.call.Args[s.op.at+2] = fmt.Sprint("+", s.renewWord)
+		}
 		outcome := s.learn(s.send(ctx, attempt))
-		if RecordMoves(outcome.Err) && s.moveRecord(ctx) {
+		fresh = fresh && outcome.Status == Refused
+		moved := RecordMoves(outcome.Err) && !fresh && s.moveRecord(ctx)
+		if fresh = fresh || moved && s.op.call.ByPlain(); moved && !fresh {
 			continue
+		}
+		if outcome.Status != Done && s.pool.Runner.Moves(outcome.Err) && (!s.unknown || !RecordMoves(outcome.Err)) {
+			s.op.call = s.op.call.Turn() // else a fence may have been left, which the operation must not meet
 		}
 		final := script.IsReply(outcome.Err) && !script.IsTransient(outcome.Err)
 		switch {
@@ -281,7 +291,7 @@ func (s *Session) fenced(ctx context.Context, until time.Time, applied bool, ref
 }
 
 // inquiry returns the call whose reply is the recorded result of the operation, or nil. It fences the operation, or only asks.
-func (s *Session) inquiry(fence bool) script.Call { return s.inquiryAt(s.op.call.Key(), fence) }
+func (s *Session) inquiry(fence bool) script.Call { return s.inquiryAt(s.op.call.Meta(), fence) }
 
 // inquiryAt is inquiry with the key that tells the call's node: meta or, while the slot moves, the record itself.
 func (s *Session) inquiryAt(key string, fence bool) script.Call {
@@ -294,12 +304,13 @@ func (s *Session) inquiryAt(key string, fence bool) script.Call {
 }
 
 // record returns the key of the dedup record of an id that does not begin with inMeta.
-func (s *Session) record() string { return strings.TrimSuffix(s.op.call.Key(), "meta") + "op:" + s.id }
+func (s *Session) record() string { return strings.TrimSuffix(s.op.call.Meta(), "meta") + "op:" + s.id }
 
-// moveRecord gives the session a new id, whose record is in meta, and reports whether it may go on with the operation: not before it
+// moveRecord gives the session a new id, whose record is in meta, or at the node of the plain key if that is asked, and reports whether it may go on with the operation: not before it
 // is sure that the operation was not applied under the old id, and can no longer be.
 func (s *Session) moveRecord(ctx context.Context) bool {
-	if strings.HasPrefix(s.id, inMeta) || s.pool.Apart {
+	inMetaNow, byPlain := strings.HasPrefix(s.id, inMeta), s.op.call.ByPlain()
+	if inMetaNow && (!byPlain || s.unknown) || s.pool.Apart {
 		return false
 	}
 	if s.unknown {
@@ -308,15 +319,20 @@ func (s *Session) moveRecord(ctx context.Context) bool {
 		}
 		s.unknown = false
 	}
-	s.pool.moves.Store(time.Now().Add(recordsStayInMeta).UnixNano())
-	s.rename()
+	if s.pool.moves.Store(time.Now().Add(recordsStayInMeta).UnixNano()); byPlain {
+		s.use(uuid.NewString())
+	} else {
+		s.rename()
+	}
 	s.address(s.op)
 	return true
 }
 
 // rename gives the session an id under which no operation has been sent.
-func (s *Session) rename() {
-	id := s.pool.newID()
+func (s *Session) rename() { s.use(s.pool.newID()) }
+
+// use gives the session an id under which no operation has been sent.
+func (s *Session) use(id string) {
 	s.idWord, s.renewed, s.keeps = id, time.Time{}, false
 	if !s.pool.Disabled {
 		s.id = id

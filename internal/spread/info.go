@@ -51,7 +51,7 @@ func (l *List) estimateBytes(ctx context.Context, p *pointers, first, last int64
 	var replies []*redis.IntCmd
 	for i := range samples {
 		id := first + i*(shards-1)/max(1, samples-1)
-		replies = append(replies, pipe.MemoryUsage(ctx, l.part(p, id).Shard(p.generation, id)))
+		replies = append(replies, pipe.MemoryUsage(ctx, l.part(p, id).Shard(p.generation, id), layout.SampledNodes))
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !script.IsReply(err) && !errors.Is(err, redis.Nil) {
 		return 0, err

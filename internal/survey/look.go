@@ -54,7 +54,7 @@ func lookAt(ctx context.Context, rdb redis.UniversalClient, names []string, o Op
 	}
 	found := l.rows[:0]
 	for _, row := range l.rows {
-		if row.isThere() && !row.isBell() && !(o.WithoutPlain && row.Form == Plain) {
+		if row.isThere() && !row.isBell() {
 			found = append(found, row)
 		}
 	}

@@ -26,7 +26,6 @@ const (
 // Options say what is asked.
 type Options struct {
 	Match        string // as for KEYS; empty is all
-	WithoutPlain bool   // leaves out lists of Redis that nobody has taken over
 	WithoutBytes bool   // does not measure, which is half of the work
 	// Progress is told after each step how many keys were looked at, about, and how many there are. It may be nil.
 	Progress func(looked, keys int64)
@@ -106,9 +105,9 @@ func namesOf(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq
 	if o.Match != "" {
 		matches, pattern = hook.Match(o.Match), o.Match
 	}
-	filters := []scan.Filter{{Pattern: "*:meta", Type: "hash"}, {Pattern: "*" + timesKey, Type: "zset"}}
-	if !o.WithoutPlain {
-		filters = append(filters, scan.Filter{Pattern: strings.ToValidUTF8(pattern, "*"), Type: "list"})
+	filters := []scan.Filter{
+		{Pattern: "*:meta", Type: "hash"}, {Pattern: "*" + timesKey, Type: "zset"},
+		{Pattern: strings.ToValidUTF8(pattern, "*"), Type: "list"},
 	}
 	return func(yield func([]string, error) bool) {
 		var keys, looked int64

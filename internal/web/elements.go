@@ -117,9 +117,6 @@ func readElements(ctx context.Context, client redis.UniversalClient, name string
 			return found, true, nil
 		}
 		value, err := list.LIndex(ctx, start+i)
-		if errors.Is(err, shardedlist.ErrPlainList) {
-			value, err = client.LIndex(ctx, name, start+i).Result()
-		}
 		if err == redis.Nil && start < 0 && len(found) == 0 {
 			continue // the list is shorter
 		}

@@ -191,9 +191,6 @@ func (s *Server) blocked(ctx context.Context, name string) int64 {
 
 // open returns a list. A plain list of that name is it, too, and what changes or checks it may take its elements in.
 func open(client redis.UniversalClient, name string, options ...shardedlist.Option) (*shardedlist.ShardedList, error) {
-	if meta, _ := oneslot.Owner(name); meta == "" {
-		options = append(options, shardedlist.WithPlain())
-	}
 	list, err := shardedlist.New(client, name, options...)
 	if err != nil {
 		return nil, fail(http.StatusBadRequest, err.Error())

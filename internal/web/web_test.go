@@ -556,11 +556,11 @@ func TestAPageThatReadsChangesNothing(t *testing.T) {
 	require.NoError(t, err)
 	plain("plain", 10)
 	plain("adopted", 2000)
-	_, err = s.list("adopted", shardedlist.WithPlain()).RPush(ctx, "x")
+	_, err = s.list("adopted").RPush(ctx, "x")
 	require.NoError(t, err)
 	s.push("restored", values[:10]...)
 	require.NoError(t, s.list("restored").Restore(ctx, nil))
-	_, err = s.list("newcomers", shardedlist.WithPlain()).RPush(ctx, "x")
+	_, err = s.list("newcomers").RPush(ctx, "x")
 	require.NoError(t, err)
 	plain("newcomers", 3)
 

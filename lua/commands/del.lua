@@ -20,7 +20,7 @@ if is_empty(list) then
   return { 0, list.stale and 1 or 0 }
 end
 discard(list)
-if WATCHES and not rung_by(PLAIN) and type(redis.pcall('LLEN', PLAIN)) == 'number' then
+if PLAIN and not rung_by(PLAIN) and type(redis.pcall('LLEN', PLAIN)) == 'number' then
   redis.pcall('UNLINK', PLAIN) -- newcomers that could not be taken in, because the slot moves
 end
 return { 1, list.stale and 1 or 0 }

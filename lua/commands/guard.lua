@@ -10,9 +10,9 @@
 -- Reply that of the command; for 'check' 1, or the error of the command
 -- Cost  that of the command, and two calls a list.
 --
--- A list that has elements is shown to the command as its first shard, so that Redis itself finds the error: a command of
--- another type fails on any list, or takes it for what it is, and changes nothing. A command that replaces what it finds must
--- not see the shard.
+-- A long list is shown to the command as its first shard, and a short one is at the key, so that Redis itself finds the error:
+-- a command of another type fails on any list, or takes it for what it is, and changes nothing. A command that replaces what it
+-- finds must not see it.
 --
 -- The metas are not declared: while the slot moves, Redis refuses a script of whose keys only some are here. Then a plain key
 -- that is here tells that its list is empty. If neither it nor meta is here, the command waits for the slot.
@@ -49,13 +49,17 @@ end
 local met = false
 for i = 1, lists do
   META, PREFIX = ARGV[4 + i], string.sub(ARGV[4 + i], 1, -5)
+  local at = tonumber(ARGV[4 + lists + others + i])
+  local size = at == 0 and redis.pcall('LLEN', KEYS[i])
+  if type(size) == 'number' and size > 0 then
+    return redis.error_reply(WRONGTYPE) -- as for a long list
+  end
   local list, problem = find(KEYS[i])
   if problem then
     return problem
   end
   if list and not is_empty(list) then
     met = true
-    local at = tonumber(ARGV[4 + lists + others + i])
     if at == 0 then
       return redis.error_reply(WRONGTYPE)
     end

@@ -3,7 +3,8 @@
 -- requires: shared/session shared/length shared/sweep shared/put shared/take_in
 --
 -- KEYS  1 meta
--- ARGV  1 to 3 see shared/operation.lua, 4 'before' or 'after' in any case, 5 the pivot, 6 the value
+-- ARGV  1 to 3 see shared/operation.lua, 4 'before' or 'after' in any case, 5 the pivot, 6 the value, 7 the capacity if the
+--       list outgrows its key
 -- Reply the length of the list, -1 if there is no pivot, or 0 if there is no list. An error changes nothing
 -- Cost  O(elements up to the pivot), two calls a shard; then three calls for each shard from there to the nearer end.
 --
@@ -54,7 +55,7 @@ for on_the_way = id + step, stop, step do
     return problem
   end
 end
-local room, plan = plan_put(list, left, left and head or tail, 1)
+local room, plan = plan_put(list, left, left and head or tail, 1, tonumber(ARGV[7]), #value)
 if not room then
   return plan
 end

@@ -1,6 +1,6 @@
 -- Removes elements that equal a value, as LREM does.
 --
--- requires: shared/session shared/length shared/sweep shared/remove shared/take_in
+-- requires: shared/session shared/length shared/sweep shared/shrink shared/remove shared/take_in
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 how many: from the left end if positive, from the right end if negative, all if 0,
@@ -37,5 +37,6 @@ else
   remove_planned(list, plan)
 end
 sweep(list)
+shrink(list)
 save_result(plan.removed)
 return plan.removed

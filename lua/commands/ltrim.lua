@@ -1,6 +1,6 @@
 -- Keeps the elements from one index to another, both included, and drops the others, as LTRIM does.
 --
--- requires: shared/session shared/index shared/sweep shared/discard shared/take_in
+-- requires: shared/session shared/index shared/sweep shared/shrink shared/discard shared/take_in
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 start, 5 stop
@@ -55,6 +55,7 @@ else
     save_list(list)
   end
   sweep(list)
+  shrink(list)
 end
 save_result('OK')
 return list.stale and 1 or 0

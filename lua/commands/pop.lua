@@ -35,10 +35,6 @@ elseif failure then
 end
 local woken, waits = ARGV[6] == 'woken', ARGV[6] ~= 'no'
 local list, problem = open(waits and ARGV[6] ~= 'first' and 'waiting', false, popped_at(ARGV[4] == 'L'))
-if problem and woken and string.find(problem.err, 'PLAINLIST', 1, true) and bell_is_here() then
-  redis.call('PEXPIRE', BELL, IDLE_MS) -- OOM allows this, and so the ring behind it: others are to hear of it too
-  ring()
-end
 if problem then
   return problem
 end

@@ -1,11 +1,12 @@
 -- Pushes values onto one end, all of them or none, as LPUSH and RPUSH do, or only if the list has elements, as LPUSHX and
 -- RPUSHX do.
 --
--- requires: fast/push_first shared/session shared/length shared/sweep shared/put shared/carve shared/take_in
+-- requires: fast/push shared/session shared/length shared/sweep shared/put shared/carve shared/take_in
 --
 -- KEYS  1 meta
--- ARGV  1 to 3 see shared/operation.lua, 4 'L' or 'R', 5 the capacity if this push creates the list, or '' if it must not,
---       6… the values. Without values, the push counts as done, and earlier copies of it have no effect any more
+-- ARGV  1 to 3 see shared/operation.lua, 4 'L' or 'R', 5 the capacity if the list outgrows its key, or what shared/shards.lua
+--       takes in place of it, or '' if the list must not be created, 6… the values. Without values, the push counts as done,
+--       and earlier copies of it have no effect any more
 -- Reply the length of the list, or 0 if the push must not create it. An error changes nothing
 -- Cost  O(values).
 --
@@ -35,7 +36,11 @@ if is_empty(list) and not cap then
   save_result(0)
   return 0
 end
-local room, plan = plan_put(list, left, left and head or tail, count, cap)
+local bytes = 0
+for i = VALUES, #ARGV do
+  bytes = bytes + #ARGV[i]
+end
+local room, plan = plan_put(list, left, left and head or tail, count, cap, bytes / math.max(1, count))
 if not room then
   return plan
 end

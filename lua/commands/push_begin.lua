@@ -12,7 +12,7 @@
 
 local NEW_SHARDS = 16 -- that a push may need
 local COUNT = tonumber(ARGV[5])
-if not (HAS_ELEMENTS and not EXPIRES and RECORD and COUNT <= NEW_SHARDS * CAP and (JOIN > 0 or not WATCHES)) then
+if not (HAS_ELEMENTS and not EXPIRES and RECORD and COUNT <= NEW_SHARDS * CAP and JOIN > 0) then
   return 0
 end
 local others = 0

@@ -5,11 +5,11 @@
 -- KEYS  1 meta
 -- ARGV  1 to 5 those of push_begin.lua
 -- Reply the length of the list; or nil if nothing has been pushed: nothing was aside, or not all values have come, or the
---       operation has been done or fenced meanwhile; or the error of SORT
+--       operation has been done or fenced meanwhile; or the error of COPY
 -- Flags allow-oom
 -- Cost  O(1), or O(values) if they do not fit into the shard.
 --
--- Safe because only this operation changes what is aside: whoever else opens the list puts it back. If SORT is refused, the
+-- Safe because only this operation changes what is aside: whoever else opens the list puts it back. If COPY is refused, the
 -- shard is put back as it was.
 
 local layout = redis.call('HGET', META, 'layout')
@@ -25,20 +25,19 @@ if size ~= aside.size + count or not IS_NEW then
 end
 
 local cap, left, first, last = aside.cap, aside.left, aside.first, aside.last
-local over = math.max(0, size - cap)
-for beyond = 0, over - 1, cap do -- they become new shards, past Lua, too
+local over, from = math.max(0, size - cap), aside.key
+-- The rest becomes new shards, past Lua, too. SORT would make lists that list-compress-depth does not concern.
+for beyond = over, 1, -cap do
   first, last = first - (left and 1 or 0), last + (left and 0 or 1)
-  local number = math.min(cap, over - beyond)
-  local from = left and over - beyond - number or cap + beyond
   local new = aside.shards .. (left and first or last)
-  local sorted = redis.pcall('SORT', aside.key, 'BY', 'nosort', 'LIMIT', from, number, 'STORE', new)
-  if type(sorted) == 'table' then
+  local copied = redis.pcall('COPY', from, new, 'REPLACE')
+  if type(copied) == 'table' then
     put_back(aside)
-    return sorted
+    return copied
   end
-end
-if over > 0 then
-  redis.call('LTRIM', aside.key, left and over or 0, left and -1 or cap - 1)
+  redis.call('LTRIM', from, left and -cap or 0, left and -1 or cap - 1)
+  redis.call('LTRIM', new, left and 0 or cap, left and beyond - 1 or -1)
+  from = new
 end
 redis.call('RENAME', aside.key, aside.near)
 if over > 0 then

@@ -47,7 +47,7 @@ local head, tail = measure(list)
 if not head then
   return tail
 end
-local room, plan = plan_put(list, false, tail, 1, tonumber(ARGV[5]))
+local room, plan = plan_put(list, false, tail, 1, tonumber(ARGV[5]), #payload)
 if not room then
   return plan
 end

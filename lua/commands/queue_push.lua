@@ -41,7 +41,7 @@ if ARGV[6] == '' then
   if not head then
     return tail
   end
-  room, plan = plan_put(list, left, left and head or tail, #ARGV - VALUES + 1, tonumber(ARGV[5]))
+  room, plan = plan_put(list, left, left and head or tail, #ARGV - VALUES + 1, tonumber(ARGV[5]), #ARGV[VALUES])
   if not room then
     return plan
   end

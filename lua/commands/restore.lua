@@ -48,7 +48,7 @@ end
 local says = tonumber(ARGV[4])
 local waiting, reason = newcomers_at(list, KEY, says)
 if waiting and waiting > 0 and is_empty(list) then
-  problem = take_over(list, KEY, nil, says)
+  problem = take_over(list, KEY, 0, says)
 elseif waiting then
   take_newcomers(list, KEY, waiting, says)
 end

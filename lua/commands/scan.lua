@@ -42,7 +42,7 @@ end
 if string.sub(ARGV[1], 1, 1) == 'i' or ARGV[1] == '' and (list.restores or type(list.shards) == 'table') then
   return scan_by_index(list, tonumber(string.sub(ARGV[1], 2)) or 0)
 end
-if ARGV[1] ~= '' and (list.restores or list.restored) then
+if ARGV[1] ~= '' and (list.restores or list.restored and not list.short) then
   return redis.error_reply('REVERSED Restore was called meanwhile')
 end
 local id = math.max(tonumber(ARGV[1]) or list.first, list.first)

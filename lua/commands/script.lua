@@ -82,7 +82,7 @@ local function push(left, values)
   local list = must(open_list(pushed_at(left)))
   local head, tail, length = must(measure(list))
   local size = left and head or tail
-  local room, plan = must(plan_put(list, left, size, #values, CAP))
+  local room, plan = must(plan_put(list, left, size, #values, CAP, #tostring(values[1])))
   put_planned(list, left, room, plan, values, 1)
   if room == math.huge then
     carve_at_times(list, left, size, #values)

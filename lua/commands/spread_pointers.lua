@@ -17,21 +17,17 @@ if not p and text then
 elseif not p and redis.call('EXISTS', META) == 1 then
   return redis.error_reply('BADLAYOUT meta is a hash that belongs to no list')
 end
-local plain, how = ARGV[4] ~= '' and string.sub(ARGV[4], 2), string.sub(ARGV[4], 1, 1)
+local plain = ARGV[4] ~= '' and string.sub(ARGV[4], 2)
 local there = 0 -- how many of meta and the plain key are there, if that matters
 if plain and not (p and (p.used or p.deleting)) then
   there = redis.pcall('EXISTS', META, plain)
-  if type(there) == 'table' then -- who only asks may have no permission for the key
-    local err = there.err
-    if how ~= '?' or not (string.find(err, "can't access", 1, true) or string.find(err, 'permissions', 1, true)) then
-      return there
-    end
-    there = 0
+  if type(there) == 'table' then
+    return there
   end
 end
 if there > (p and 1 or 0) then
   local size = redis.pcall('LLEN', plain)
-  if type(size) == 'number' and p and how == '+' then -- the plain list becomes a list in one slot, once no shards are left
+  if type(size) == 'number' and p then -- the plain list becomes a list in one slot, once no shards are left
     if redis.call('HEXISTS', META, 'old') == 1 then
       return reply()
     end
@@ -39,9 +35,8 @@ if there > (p and 1 or 0) then
   end
   if type(size) == 'number' then
     return redis.error_reply('PLAINLIST ' .. plain)
-  elseif how ~= '?' then
-    return size
   end
+  return size
 end
 if not p and (ARGV[1] == '0' or ARGV[2] == '') then
   return false

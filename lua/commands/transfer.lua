@@ -1,6 +1,6 @@
 -- Renames or copies the list, as RENAME and COPY do.
 --
--- requires: shared/session shared/identity shared/sweep shared/lists shared/take_in shared/gather shared/emptied
+-- requires: shared/session shared/identity shared/sweep shared/lists shared/take_in shared/gather shared/emptied shared/shrink
 --
 -- KEYS  see shared/lists.lua: the list is the first, the list of the other name the second
 -- ARGV  1 to 4 see shared/lists.lua, 5 'RENAME' or 'COPY', 6 'replace' to replace a list of that name, or ''
@@ -34,14 +34,12 @@ local function take_plain(list, key)
     return redis.error_reply('TRYAGAIN the list is moving to another node')
   end
   local size = list and not list.restored and key and not rung_by(key) and redis.pcall('LLEN', key)
-  if type(size) ~= 'number' or size == 0 or not (WATCHES or is_empty(list)) then
+  if type(size) ~= 'number' or size == 0 then
     return nil
-  elseif not WATCHES then
-    return not STANDS_IN and redis.error_reply('PLAINLIST ' .. key) or nil
   end
   local problem = not renames and no_memory()
   if not problem and is_empty(list) then
-    problem = take_over(list, key)
+    problem = take_over(list, key, 0)
   elseif not problem then
     problem = take_in(list, key, size, list.join > 0 and list.join or pushed_at(false))
     if not problem and redis.call('LLEN', key) > 0 then
@@ -55,7 +53,10 @@ end
 local function at_plain_keys(from, to)
   local source, target = is_empty(from), is_empty(to)
   if source and target then
-    local words = { renames and (replaces and 'RENAME' or 'RENAMENX') or 'COPY', plain[1], plain[2] }
+    if renames and not replaces and redis.call('EXISTS', plain[1], plain[2]) == 2 then
+      return 0
+    end
+    local words = { renames and 'RENAME' or 'COPY', plain[1], plain[2] }
     words[4] = not renames and replaces and 'REPLACE' or nil
     local reply = redis.pcall(unpack(words))
     return type(reply) == 'table' and not reply.err and 1 or reply
@@ -77,21 +78,34 @@ local done, failure = replay()
 if done or failure then
   return tonumber(done) or failure
 end
-local from, problem = open(how, STANDS_IN)
-problem = problem or take_plain(from, plain[1])
+local from, problem = open(how, true)
 if problem then
   return problem
 end
 use(2)
 PLAIN = nil
 local to
-to, problem = open(how, STANDS_IN)
-problem = problem or take_plain(to, plain[2])
+to, problem = open(how, true)
 if problem then
   return problem
 end
-local verdict = STANDS_IN and at_plain_keys(from, to)
+if not is_empty(from) or not is_empty(to) or from.stale or to.stale then
+  use(1)
+  problem = take_plain(from, plain[1])
+  use(2)
+  problem = problem or take_plain(to, plain[2])
+  PLAIN = nil
+  if problem then
+    return problem
+  end
+end
+local verdict = at_plain_keys(from, to)
 if verdict then
+  if verdict == 1 and is_empty(from) and to.armed and bell_is_here() then
+    to.armed = false
+    save_list(to)
+    ring()
+  end
   if type(verdict) == 'number' then
     save_result(verdict)
   elseif verdict.err == 'ERR no such key' then
@@ -206,14 +220,14 @@ local function from_plain()
   identify(to)
   must_ring, to.join = false, from.join
   if renames then
-    return take_over(to, from.restored)
+    return take_over(to, from.restored, 0)
   end
   local shard = to.shards .. to.first
   if is_moving(redis.pcall('EXISTS', from.restored, shard)) then
     return redis.error_reply('TRYAGAIN the list is moving to another node')
   end
   redis.call('COPY', from.restored, shard, 'REPLACE')
-  return take_over(to, shard)
+  return take_over(to, shard, 0)
 end
 
 -- copy_shards appends all shards but the first to a key.
@@ -292,5 +306,11 @@ if to.stale then
   redis.call('PERSIST', META) -- until all is swept
 end
 verdict = (to.stale or redis.call('HGET', META, 'walk')) and 2 or 1
+PLAIN = plain[2]
+shrink(to)
+if not renames then
+  use(1)
+  shrink(from)
+end
 save_result(verdict)
 return verdict

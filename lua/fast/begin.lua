@@ -21,18 +21,19 @@
 local FAST -- whether a fast path may go on
 local LEFT
 local FIRST, LAST, SPAN, CAP, ARMED -- of a list that exists
-local STORED, SHARDS -- the prefix of its shards' keys, as meta has it and in full
-local NEAR -- the key of its shard at this end
+local SHARDS -- the prefix of its shards' keys
+local NEAR -- the key of its shard at this end, or the plain key
 local JOIN -- the end that newcomers join
-local HAS_ELEMENTS
+local HAS_ELEMENTS -- whether there are shards, and no newcomers
+local SHORT -- whether the list is what the plain key holds, as far as meta says; then NEAR may be absent, or of any type
 local EXPIRES -- whether the list has an expiry: then its pointers have to stay as they are
 
 -- In each call:
 
 FAST = not FIELD and BESIDE ~= '^' and (IS_NEW or not RECORD)
 LEFT = ARGV[4] == 'L'
-FIRST, LAST, SPAN, CAP, ARMED, STORED, SHARDS, NEAR, JOIN, HAS_ELEMENTS = nil, nil, nil, nil, nil, nil, nil, nil, 0, false
-EXPIRES = false
+FIRST, LAST, SPAN, CAP, ARMED, SHARDS, NEAR, JOIN, HAS_ELEMENTS = nil, nil, nil, nil, nil, nil, nil, 0, false
+EXPIRES, SHORT = false, false
 if FAST and type(WRITTEN) == 'string' then
   local more, first, last, cap, digit, shards = string.match(WRITTEN, POINTERS)
   local ending = more and string.byte(shards, -1)
@@ -44,13 +45,20 @@ if FAST and type(WRITTEN) == 'string' then
     FAST = EXPIRES and first + 0 <= last + 0
   end
   if FAST then
-    STORED, SHARDS = shards, ending == COLON and shards or PREFIX .. shards .. ':'
+    SHARDS = ending == COLON and shards or PREFIX .. shards .. ':'
     FIRST, LAST, SPAN, CAP = first, last, first == last and 0 or last - first, cap + 0
     digit = string.byte(digit) - 48
     ARMED, JOIN = digit % 2 == 1, (digit - digit % 2) / 2
     NEAR = SHARDS .. (LEFT and first or last)
-    HAS_ELEMENTS = SPAN >= 0 and CAP > 0 and not (WATCHES and not NO_PLAIN and redis.pcall('EXISTS', PLAIN) ~= 0)
+    HAS_ELEMENTS = SPAN >= 0 and CAP > 0 and (NO_PLAIN or redis.pcall('EXISTS', PLAIN) == 0)
+    SHORT = SPAN < 0 and more == ''
   end
 elseif WRITTEN then
   FAST = false
+else
+  ARMED, SHORT = false, FAST
+end
+SHORT = SHORT and (OTHERS == 0 or OTHERS == 1 or OTHERS == 2) and string.sub(PLAIN, -5) ~= ':bell'
+if SHORT then
+  NEAR = PLAIN
 end

@@ -1,15 +1,22 @@
--- Looks up an index in a list that does not expire, as most lists do not. It counts from the end that the sign of the index
--- names, so it needs the length of one shard only. It runs before most helpers are defined, as fast/begin.lua explains. KEYS
--- and ARGV are those of commands/lindex.lua.
+-- Looks up an index in a short list, or in one that does not expire, as most do not. It counts from the end that the sign of
+-- the index names, so it needs the length of one shard only. It runs before most helpers are defined, as fast/begin.lua
+-- explains. KEYS and ARGV are those of commands/lindex.lua.
 --
 -- requires: shared/pointers
 
 -- In each call:
 
 do
-  local more, first, last, cap, _, shards = string.match(redis.call('HGET', META, 'layout') or '', POINTERS)
+  local layout = redis.call('HGET', META, 'layout')
+  if not layout and string.sub(PLAIN, -5) ~= ':bell' and redis.pcall('EXISTS', META, PLAIN) == 1 then
+    local value = redis.pcall('LINDEX', PLAIN, ARGV[1])
+    if type(value) == 'string' then
+      return value
+    end
+  end
+  local more, first, last, cap, _, shards = string.match(layout or '', POINTERS)
   first, last, cap = tonumber(first), tonumber(last), tonumber(cap)
-  if more == '' and cap > 0 and first <= last and not (WATCHES and redis.pcall('EXISTS', PLAIN) ~= 0) then
+  if more == '' and cap > 0 and first <= last and redis.pcall('EXISTS', PLAIN) == 0 then
     if string.byte(shards, -1) ~= COLON then
       shards = PREFIX .. shards .. ':'
     end

@@ -1,7 +1,7 @@
--- Pops elements for any caller, from a shard that has more or from a list of one shard, or takes a plain list over and pops, or
--- finds the list empty. KEYS and ARGV are those of commands/pop.lua.
+-- Pops elements for any caller, from a shard that has more or from a list of one shard or from a plain list, or finds the list
+-- empty. KEYS and ARGV are those of commands/pop.lua.
 --
--- requires: fast/pop_woken fast/found shared/join shared/popped
+-- requires: fast/pop_woken fast/empty shared/join shared/popped
 
 local JOIN_NOW
 local REFUSED -- whether the server does not allow SORT
@@ -25,8 +25,8 @@ end
 
 -- In each call:
 
-FAST = FAST and not EXPIRES and COUNT > 0 and COUNT < UNPACK_MAX
-JOIN_NOW = WATCHES and join_after(JOIN, popped_at(ARGV[4] == 'L')) or JOIN
+FAST = FAST and not EXPIRES and not (SHORT and ARMED) and COUNT > 0 and COUNT < UNPACK_MAX
+JOIN_NOW = SHORT and JOIN or join_after(JOIN, popped_at(ARGV[4] == 'L'))
 if FAST and POPPED and (COUNT > 1 or WAS_LARGE or LEAVES) then
   FAST = is_here(POPPED)
   POPPED_IS_HERE = FAST
@@ -35,13 +35,14 @@ REFUSED = false
 if FAST and HOW ~= 'no' then
   FAST = is_here(BELL) and (HOW ~= 'woken' or ARGV[7] == '' or redis.pcall('EXISTS', ARGV[7]) == 0)
 end
-if FAST and HAS_ELEMENTS then
+local size = FAST and (HAS_ELEMENTS or SHORT) and redis.pcall('LLEN', NEAR)
+if type(size) == 'number' and size > 0 then
   local left, near = LEFT, NEAR
-  local size = redis.call('LLEN', near)
   local waits = size < COUNT and HOW ~= 'no' and HOW ~= 'woken'
-  local is_last = size > 0 and size <= COUNT and SPAN == 0
+  local is_last = size <= COUNT and (SHORT or SPAN == 0)
+  local stays = SHORT or JOIN > 2 and (SPAN > 0 or size - COUNT > CAP / 2) -- with more elements, and as it is
   local more = size < COUNT and ARGV[7] == 'part'
-  local is_whole = (more or size == COUNT) and size > 0 and SPAN > 0 and HOW == 'no' and JOIN_NOW == JOIN
+  local is_whole = not SHORT and (more or size == COUNT) and SPAN > 1 and HOW == 'no' and JOIN_NOW == JOIN
   local gone = is_whole and LEAVES and POPPED and leave(near, left, size)
   if gone then
     write_pointers(false, left and FIRST + 1 or FIRST, left and LAST or LAST - 1, CAP, false, JOIN, SHARDS)
@@ -49,16 +50,16 @@ if FAST and HAS_ELEMENTS then
     save_record(more and 'MORE@' or '@')
     return { more and 5 or 3, gone }
   end
-  if size > COUNT and (JOIN > 2 or not WATCHES) or is_last and not waits then
-    local number = LEAVES and POPPED and leave(near, left, size)
+  if size > COUNT and stays or is_last and not waits then
+    local number = LEAVES and POPPED and not REFUSED and leave(near, left, size)
     local values = not number and redis.call(left and 'LPOP' or 'RPOP', near, COUNT)
     if HOW == 'woken' and size > COUNT then
       ring()
     elseif HOW == 'woken' then
       redis.call('DEL', BELL)
-      write_pointers(false, 0, -1, CAP, true, JOIN_NOW, SHARDS)
+      write_pointers(false, 0, -1, CAP or 0, true, JOIN_NOW, SHARDS or '')
       redis.call('PEXPIRE', META, IDLE_MS)
-    elseif size <= COUNT then
+    elseif size <= COUNT and not SHORT then
       redis.call('DEL', META)
     end
     if number then
@@ -77,19 +78,9 @@ elseif FAST and RECORD and is_free() then
     redis.call('PEXPIRE', RECORD, LIFE) -- OOM allows this, and then what follows
   else
     redis.call('DEL', BELL)
-    write_pointers(false, FIRST or 0, LAST or -1, CAP or 0, true, JOIN_NOW, SHARDS or new_prefix())
+    write_pointers(false, FIRST or 0, LAST or -1, CAP or 0, true, JOIN_NOW, SHARDS or '')
     redis.call('PEXPIRE', META, IDLE_MS)
   end
   save_record('')
   return { 0 }
-end
-if FAST and not SHARDS and WATCHES and HOW ~= 'woken' then
-  local left, shards = ARGV[4] == 'L', new_prefix()
-  if plain_found(shards, 0, 0) > COUNT then
-    redis.call('RENAME', PLAIN, shards .. 0)
-    local values = redis.call(left and 'LPOP' or 'RPOP', shards .. 0, COUNT)
-    write_pointers(false, 0, 0, TAKEN_CAPACITY, false, popped_at(left), shards)
-    save_popped('', { values }, #values)
-    return { 2, values }
-  end
 end

@@ -6,11 +6,10 @@
 
 -- In each call:
 
-if HAS_ELEMENTS and not EXPIRES and RECORD and HOW == 'woken' and COUNT > 0 and not WAS_LARGE and SPAN == 0
-  and redis.call('LLEN', NEAR) == 1 and ARGV[7] ~= '' and redis.pcall('EXISTS', META, PREFIX .. 'bell', ARGV[7]) == 1 then
-  local join = WATCHES and JOIN < 3 and (LEFT and 4 or 3) or JOIN
+if SHORT and not WRITTEN and RECORD and HOW == 'woken' and COUNT > 0 and not WAS_LARGE and ARGV[7] ~= ''
+  and redis.pcall('LLEN', NEAR) == 1 and redis.pcall('EXISTS', META, PREFIX .. 'bell', ARGV[7]) == 0 then
   local value = redis.call(LEFT and 'LPOP' or 'RPOP', NEAR)
-  redis.call('HSET', META, 'layout', LAYOUT .. ' 0 -1 ' .. CAP .. ' ' .. string.char(49 + 2 * join) .. ' ' .. STORED)
+  redis.call('HSET', META, 'layout', LAYOUT .. ' 0 -1 0 1 ') -- armed
   redis.call('PEXPIRE', META, IDLE_MS)
   if KEEPS_TTL then
     redis.call('SET', RECORD, ARGV[2] .. ':=' .. value, 'KEEPTTL')

@@ -1,5 +1,5 @@
--- Leases jobs that wait, out of a shard that has more than are wanted. Where no limit is set, no lease has ended and no job is
--- due, nobody else has to look. KEYS and ARGV are those of commands/queue_take.lua.
+-- Leases jobs that wait, out of a shard that has more than are wanted, or out of a short list. Where no limit is set, no lease
+-- has ended and no job is due, nobody else has to look. KEYS and ARGV are those of commands/queue_take.lua.
 --
 -- requires: fast/begin shared/envelope shared/record
 
@@ -10,7 +10,10 @@ local MANY, WIDE = 8, '---------------------------------------------------------
 -- take_waiting leases them and returns the reply, or nil if this is not the common case.
 local function take_waiting()
   local left, near, count = LEFT, NEAR, tonumber(ARGV[5])
-  if count == 0 or count >= redis.call('LLEN', near) or JOIN <= 2 and WATCHES then
+  local size = count > 0 and redis.pcall('LLEN', near)
+  if type(size) ~= 'number' or size < count then
+    return nil
+  elseif not SHORT and (size == count or JOIN <= 2 or SPAN == 0 and size - count <= CAP / 2) then
     return nil
   end
   local time = redis.call('TIME')
@@ -46,7 +49,7 @@ end
 
 -- In each call:
 
-if HAS_ELEMENTS and RECORD and ARGV[6] ~= 'woken' and ARGV[10] == '0' and ARGV[11] == '0' then
+if (HAS_ELEMENTS or SHORT and not ARMED) and RECORD and ARGV[6] ~= 'woken' and ARGV[10] == '0' and ARGV[11] == '0' then
   local reply = take_waiting()
   if reply then
     return reply

@@ -6,9 +6,6 @@
 -- the error. It takes no newcomers in: it tells of them. any is as for open.
 local function describe(any)
   local newcomers = PLAIN and not rung_by(PLAIN) and redis.pcall('LLEN', PLAIN)
-  if not WATCHES then
-    PLAIN = nil
-  end
   local list, problem = open('reading', any)
   if problem then
     return nil, problem
@@ -24,7 +21,7 @@ local function describe(any)
   end
   local at_plain = type(list.shards) == 'table' -- the list is the plain list
   newcomers = type(newcomers) == 'number' and not at_plain and newcomers or 0
-  local state = list.restored and 'restored' or list.restores and 'restoring' or ''
+  local state = list.restored and not list.short and 'restored' or list.restores and 'restoring' or ''
   return {
     list.first, list.last, at_plain and 0 or capacity, length, list.armed and 1 or 0, unswept,
     not at_plain and list.shards or '', newcomers, list.join, state,

@@ -4,7 +4,7 @@
 
 -- expire_idle lets the meta of an empty list expire, not before the records in it. That of a restored one stays.
 local function expire_idle(list)
-  if list.restored or list.restores then
+  if list.restored and not list.short or list.restores then
     return
   end
   redis.call('PEXPIRE', META, list.records and math.max(IDLE_MS, list.records - clock()) or IDLE_MS)

@@ -3,6 +3,7 @@
 -- requires: shared/keys
 
 local PRESENT -- how many of meta, the record and the plain key exist, if that was asked; an error if some are on another node
+local OTHERS -- how many of meta and the plain key exist, if that is known
 local NO_RECORD -- whether it is known that there is none
 local NOTHING -- whether it is known that there is neither meta nor a plain key
 local NO_PLAIN -- whether it is known that, if there is a meta, there is no plain key beside it
@@ -11,4 +12,4 @@ local WAS_READ -- whether WRITTEN was read, and no list has been opened since
 
 -- In each call:
 
-PRESENT, NO_RECORD, NOTHING, NO_PLAIN, WRITTEN, WAS_READ = nil, false, false, false, nil, false
+PRESENT, OTHERS, NO_RECORD, NOTHING, NO_PLAIN, WRITTEN, WAS_READ = nil, nil, false, false, false, nil, false

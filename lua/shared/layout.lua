@@ -5,9 +5,11 @@
 -- In each call:
 
 WAS_READ = not FIELD
-if PRESENT ~= 0 and WAS_READ then
+if WAS_READ and not NOTHING then
   WRITTEN = redis.pcall('HGET', META, 'layout') or nil
 end
 if PRESENT == 1 and type(WRITTEN) == 'string' then -- there is only meta
-  NO_RECORD, NO_PLAIN = true, STANDS_IN
+  NO_RECORD, NO_PLAIN = true, PLAIN ~= nil
+elseif OTHERS == 1 and type(WRITTEN) == 'string' then
+  NO_PLAIN = true
 end

@@ -131,15 +131,16 @@ do
     if first then
       layout = WRITTEN
     else
-      layout = redis.call('HGET', META, 'layout')
+      layout = redis[BY_PLAIN and 'pcall' or 'call']('HGET', META, 'layout')
+      layout = not (BY_PLAIN and is_moving(layout)) and layout
     end
     if not layout and first and NOTHING then
       return with_plain(no_list(), how, any, says, true)
     elseif not layout then
-      if redis.call('EXISTS', META) == 1 then
+      if not BY_PLAIN and redis.call('EXISTS', META) == 1 then
         return nil, redis.error_reply('BADLAYOUT meta is a hash that belongs to no list')
       end
-      if how == 'growing' and not STANDS_IN and is_away(PREFIX .. 'never') then -- else take_from_plain asks
+      if how == 'growing' and not PLAIN and is_away(PREFIX .. 'never') then -- else take_from_plain asks
         return nil, redis.error_reply('TRYAGAIN meta may be moving to another node')
       end
       return with_plain(no_list(), how, any, says)
@@ -152,6 +153,7 @@ do
     if not list then
       return nil, more
     end
+    list.has_meta = true
     if more then
       list.expires = read_more(list)
     elseif RECORD_MS then

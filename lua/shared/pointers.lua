@@ -2,7 +2,7 @@
 --
 -- The field holds the version of this layout, with a '+' behind it if there may be other fields; and, after spaces, the ids
 -- of the end shards, the capacity, a digit, and the prefix of the shards' keys. The ids of an empty list are n and n-1. The
--- capacity is the number of elements in a full shard, fixed while the list has elements, unless it is one long shard, see
+-- capacity is the number of elements in a full shard, fixed while the list has shards, unless it is one long shard, see
 -- shared/take_over.lua. Only an empty list is armed. Scripts refuse a version that they do not know.
 --
 -- The digit is 1 if a consumer waits on the bell or else 0, plus twice the end that newcomers join, see shared/take_in.lua: 0
@@ -22,5 +22,6 @@
 local LAYOUT = '3'
 local COLON = 58 -- as string.byte has it
 local EQUALS = 61 -- '='
-local TAKEN_CAPACITY = 512 -- of a list that was a plain one, see shared/take_over.lua; as DefaultCapacity in internal/oneslot
+local SHARD_BYTES = 131072 -- that a full shard has, about, where nobody has set a capacity in elements
+local LEAST, MOST = 16, 8192 -- elements of such a shard
 local POINTERS = '^3(%+?) (%-?%d+) (%-?%d+) (%d+) (%d) (.*)$'

@@ -1,14 +1,16 @@
--- Finds out with one command which keys of a list exist, for an operation that begins the life of its record anew, as the first
--- one of a session does, or that has to know of the plain key. A number says that none of them is on another node.
---
--- A user may have no permission for the plain key of a list that does not stand in for it: that is left out.
+-- Finds out with one command which keys of a list exist. A number says that none of them is on another node.
 --
 -- requires: shared/operation shared/known
 
 -- In each call:
 
-if RECORD and (RENEWS or WATCHES) then
-  PRESENT = redis.pcall('EXISTS', META, RECORD, STANDS_IN and PLAIN or PREFIX .. 'never')
+if RECORD and PLAIN then
+  PRESENT = redis.pcall('EXISTS', META, RECORD, PLAIN)
+elseif RECORD and RENEWS then
+  PRESENT = redis.pcall('EXISTS', META, RECORD)
+elseif PLAIN and not SEQUENCE then
+  OTHERS = redis.pcall('EXISTS', META, PLAIN)
+  OTHERS = type(OTHERS) == 'number' and OTHERS or nil
 end
+NOTHING = PRESENT == 0 or OTHERS == 0
 NO_RECORD = PRESENT == 0
-NOTHING = NO_RECORD and (STANDS_IN or not PLAIN)

@@ -18,7 +18,16 @@ end
 local function save_list(list)
   local more = list.stale or list.expires or list.records or list.old_records or list.more or list.restores or list.gathers
     or list.part or list.saved_part
-  if list.restored then
+  if list.short then
+    local short = list.short
+    if list.armed or list.stale or list.records or list.old_records then
+      write_pointers(more, list.first, list.first - 1, short.cap, list.armed, list.join, short.shards or '')
+      list.has_meta = true
+    elseif list.has_meta then
+      redis.call('DEL', META)
+      list.has_meta = false
+    end
+  elseif list.restored then
     write_pointers(more, 0, -1, 0, list.armed, list.join, '=' .. list.restored .. '=')
   else
     write_pointers(more, list.first, list.last, list.cap, list.armed, list.join, list.shards or '')

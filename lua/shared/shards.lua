@@ -35,9 +35,28 @@ local function beside_part(list, left)
   return list.part ~= nil and list.part == (left and list.first + 1 or list.last - 1)
 end
 
+-- capacity_for returns how many elements of that many bytes on the average a shard has, if nobody has set a capacity. In place
+-- of one, cap is 0; or -1 if the server compresses lists but for their ends: then a shard has four times the bytes.
+local function capacity_for(bytes, cap)
+  local most = cap < 0 and 4 * SHARD_BYTES or SHARD_BYTES
+  return math.max(LEAST, math.min(MOST, math.floor(most / math.max(1, bytes))))
+end
+
+-- bytes_of returns the average length of elements at the ends of a list at a key.
+local function bytes_of(key)
+  local sum, count = 0, 0
+  for _, values in ipairs({ redis.call('LRANGE', key, 0, 3), redis.call('LRANGE', key, -4, -1) }) do
+    for _, value in ipairs(values) do
+      sum, count = sum + #value, count + 1
+    end
+  end
+  return sum / math.max(1, count)
+end
+
 -- capacity_beside returns the capacity for a list whose only shard is a long one: cap, or less, so that one script may move the
--- elements of a full shard, if they are about as large as the first.
+-- elements of a full shard, if they are about as large as those at the ends.
 local function capacity_beside(list, cap)
-  local size = string.len(redis.call('LINDEX', list.shards .. list.first, 0))
-  return math.max(1, math.min(cap, MOVE_STEP, math.floor(MOVE_BYTES / math.max(1, size))))
+  local bytes = bytes_of(list.shards .. list.first)
+  cap = cap > 0 and cap or capacity_for(bytes, cap)
+  return math.max(1, math.min(cap, MOVE_STEP, math.floor(MOVE_BYTES / math.max(1, bytes))))
 end

@@ -1,6 +1,6 @@
 -- Pops any number of elements from an end of a list.
 --
--- requires: shared/list shared/emptied
+-- requires: shared/list shared/emptied shared/shrink
 
 -- plan_take reads the shards that up to count elements will come from. It returns an array of how many elements each shard
 -- gives, from the end inward, their total, and the id at which the end is after the pop; or nil and the error. That id is
@@ -34,6 +34,7 @@ local function take_planned(list, left, parts, stop, keep_meta)
     shards[i] = redis.call(POP, list.shards .. (id + (i - 1) * step), part)
   end
   if stop == id then
+    shrink(list)
     return shards
   end
   if stop < list.first or stop > list.last then
@@ -41,6 +42,7 @@ local function take_planned(list, left, parts, stop, keep_meta)
   else
     list[left and 'first' or 'last'] = stop
     save_list(list)
+    shrink(list)
   end
   return shards
 end

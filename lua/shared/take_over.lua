@@ -1,10 +1,9 @@
 -- Takes over a plain list.
 --
--- A list and a plain list of its name are one list, if the list watches its plain key. Where the list is empty, the plain list
--- becomes its only shard, by one RENAME, however long it is: nothing else has to be moved, and nobody has to wait.
--- shared/carve.lua says what becomes of a long shard.
+-- A list that outgrows its plain key becomes a list of shards by one RENAME, however long it is: nothing else has to be moved,
+-- and nobody has to wait. shared/carve.lua says what becomes of a long shard.
 --
--- requires: shared/list shared/ring
+-- requires: shared/list shared/ring shared/shards
 
 local GRACE_MS = 60000 -- how long a shard outlives a list that expires, at the least
 
@@ -41,9 +40,9 @@ local function expire_all(list, ttl)
 end
 
 -- take_over makes the plain list at a key the only shard of the list, which is empty. It returns an error if it cannot, with
--- nothing changed. Its first write is a RENAME, which OOM allows. Without a capacity, the list gets TAKEN_CAPACITY; the push
--- that makes the second shard beside a long one may change that. says is as for open.
-function take_over(list, key, cap, says)
+-- nothing changed. Its first write is a RENAME, which OOM allows. cap is as for plan_put; the push that makes the second
+-- shard beside a long one may change it. says is as for open.
+local function take_over(list, key, cap, says)
   local owner = rung_by(key)
   if owner then
     return redis.error_reply('RESERVED the key belongs to the sharded list that has ' .. owner)
@@ -56,7 +55,8 @@ function take_over(list, key, cap, says)
   local ttl = redis.call('PTTL', key)
   local rings = list.armed and not is_away(BELL) and type(redis.pcall('LLEN', BELL)) == 'number'
   redis.call('RENAME', key, shard)
-  list.shards, list.last, list.cap, list.armed = prefix, list.first, cap or TAKEN_CAPACITY, false
+  list.shards, list.last, list.armed = prefix, list.first, false
+  list.cap = cap > 0 and cap or capacity_for(bytes_of(shard), cap)
   list.only_records, list.more, list.found, list.join = nil, nil, true, join_after(list.join, says)
   if redis.call('EXISTS', META) == 1 then
     redis.call('HDEL', META, 'expires', 'ttl', 'walk') -- of a list that has expired

@@ -142,7 +142,7 @@ func TestAListWithoutACapacityIsAnError(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		list, err := shardedlist.New(server.Client(t), harness.UniqueName(t), shardedlist.WithCapacity(2))
 		require.NoError(t, err)
-		_, err = list.RPush(t.Context(), "a", "b")
+		_, err = list.RPush(t.Context(), "a", "b", "c")
 		require.NoError(t, err)
 		harness.SetPointer(list, t.Context(), harness.Capacity, "")
 		_, err = list.RPush(t.Context(), "e")

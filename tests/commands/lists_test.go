@@ -223,9 +223,9 @@ func TestTheListKeepsTheCapacityItWasCreatedWith(t *testing.T) {
 		other, err := shardedlist.New(rdb, creator.Name(), shardedlist.WithCapacity(100))
 		require.NoError(t, err)
 
-		_, err = creator.RPush(t.Context(), 0)
+		_, err = creator.RPush(t.Context(), harness.Numbers(0, 4)...)
 		require.NoError(t, err)
-		_, err = other.RPush(t.Context(), harness.Numbers(1, 10)...)
+		_, err = other.RPush(t.Context(), harness.Numbers(4, 10)...)
 		require.NoError(t, err)
 		info, err := other.Info(t.Context())
 		require.NoError(t, err)
@@ -234,7 +234,7 @@ func TestTheListKeepsTheCapacityItWasCreatedWith(t *testing.T) {
 
 		_, err = other.LPopCount(t.Context(), 10)
 		require.NoError(t, err)
-		_, err = other.RPush(t.Context(), 0)
+		_, err = other.RPush(t.Context(), harness.Numbers(0, 101)...)
 		require.NoError(t, err)
 		info, err = creator.Info(t.Context())
 		require.NoError(t, err)
@@ -249,10 +249,10 @@ func TestCapacityComesFromTheServer(t *testing.T) {
 			"list-max-listpack-size 37": 37,
 			"list-max-ziplist-size 41":  41,
 			"list-max-ziplist-size 16":  16,
-			"list-max-ziplist-size 15":  shardedlist.DefaultCapacity, // too small for keys
-			"list-max-ziplist-size 1":   shardedlist.DefaultCapacity,
-			"list-max-ziplist-size -2":  shardedlist.DefaultCapacity, // a size in bytes
-			`rename-command CONFIG ""`:  shardedlist.DefaultCapacity, // as managed services do
+			"list-max-ziplist-size 15":  bySize, // too small for keys
+			"list-max-ziplist-size 1":   bySize,
+			"list-max-ziplist-size -2":  bySize, // a size in bytes
+			`rename-command CONFIG ""`:  bySize, // as managed services do
 		} {
 			t.Run(string(kind)+" "+setting, func(t *testing.T) {
 				t.Parallel()
@@ -260,15 +260,25 @@ func TestCapacityComesFromTheServer(t *testing.T) {
 					t.Skip("the setting has another name before Redis 7")
 				}
 				list := harness.NewList(t, redistest.Start(t, kind, setting).Client(t))
-				_, err := list.RPush(t.Context(), "a")
+				_, err := list.RPush(t.Context(), slices.Repeat([]any{value}, int(want))...)
 				require.NoError(t, err)
 				info, err := list.Info(t.Context())
+				require.NoError(t, err)
+				assert.Zero(t, info.Capacity, "it is a plain list")
+				_, err = list.RPush(t.Context(), value)
+				require.NoError(t, err)
+				info, err = list.Info(t.Context())
 				require.NoError(t, err)
 				assert.Equal(t, want, info.Capacity)
 			})
 		}
 	}
 }
+
+// value is one of which so many make 128 KiB.
+const bySize = 4096
+
+var value = strings.Repeat("v", 32)
 
 func TestAClientAsksForTheCapacityOnce(t *testing.T) {
 	t.Parallel()
@@ -300,9 +310,9 @@ func TestTheServersCapacityIsAskedForUntilItTells(t *testing.T) {
 		"none":      {nil, []int64{37, 37}, 1},
 		"passing":   {[]error{loading, loading, rediserr.Error("BUSY Redis is busy running a script.")}, []int64{37, 37}, 4},
 		"cut":       {[]error{io.EOF, io.ErrUnexpectedEOF}, []int64{37, 37}, 3},
-		"other":     {[]error{rediserr.Error("ERR not now")}, []int64{shardedlist.DefaultCapacity, 37, 37}, 2},
-		"forbidden": {[]error{rediserr.Error("NOPERM User worker has no permissions to run the 'config|get' command")}, []int64{shardedlist.DefaultCapacity, shardedlist.DefaultCapacity}, 1},
-		"unknown":   {[]error{rediserr.Error("ERR unknown command 'config', with args beginning with: 'get' ")}, []int64{shardedlist.DefaultCapacity, shardedlist.DefaultCapacity}, 1},
+		"other":     {[]error{rediserr.Error("ERR not now")}, []int64{bySize, 37, 37}, 2},
+		"forbidden": {[]error{rediserr.Error("NOPERM User worker has no permissions to run the 'config|get' command")}, []int64{bySize, bySize}, 1},
+		"unknown":   {[]error{rediserr.Error("ERR unknown command 'config', with args beginning with: 'get' ")}, []int64{bySize, bySize}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -311,7 +321,7 @@ func TestTheServersCapacityIsAskedForUntilItTells(t *testing.T) {
 			rdb.AddHook(fails)
 			list := harness.NewList(t, rdb)
 			for _, want := range tt.want {
-				_, err := list.RPush(t.Context(), "a")
+				_, err := list.RPush(t.Context(), slices.Repeat([]any{value}, int(want)+1)...)
 				require.NoError(t, err)
 				info, err := list.Info(t.Context())
 				require.NoError(t, err)
@@ -352,7 +362,7 @@ func TestAnEmptyListLeavesNoKeyForLongerThanAMinute(t *testing.T) {
 		harness.AssertAllExpire(t, list)
 		_, err = list.RPush(t.Context(), "rings")
 		require.NoError(t, err)
-		assert.Negative(t, rdb.TTL(t.Context(), harness.Keys(list).Meta).Val(), "a list with elements lives on")
+		assert.Zero(t, rdb.Exists(t.Context(), harness.Keys(list).Meta).Val(), "a short list has no meta")
 		_, err = list.LPop(t.Context())
 		require.NoError(t, err)
 		harness.AssertAllExpire(t, list)

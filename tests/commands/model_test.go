@@ -46,7 +46,7 @@ func TestModelOfLargeElements(t *testing.T) {
 			rdb, seeds, parts := redistest.Shared(t, kind).Client(t), redistest.Times(1, 4), 0
 			for seed := range uint64(seeds) {
 				random := rand.New(rand.NewPCG(seed, 1))
-				m := harness.NewModel(t, []redis.UniversalClient{rdb, rdb}, 4+int(seed)%3, seed%2 == 0)
+				m := harness.NewModel(t, []redis.UniversalClient{rdb, rdb}, 4+int(seed)%3)
 				m.Pad = strings.Repeat("-", 80_000)
 				m.Push(m.Handles[0].RPush, rdb.RPush, m.Fresh(40))
 				m.Values = rdb.LRange(t.Context(), m.Plain, 0, -1).Val()

@@ -72,7 +72,7 @@ func TestScanFindsEveryListOnce(t *testing.T) {
 		require.NoError(t, rdb.HSet(ctx, space+":mine:meta", "layout", "3 0 0 1 0 x").Err())
 		require.NoError(t, rdb.Set(ctx, "{"+space+":string}:meta", "3 0 0 1 0 x", 0).Err())
 		broken := openBroken(t, rdb, space+":broken")
-		want = append(want, broken)
+		want = append(want, broken, restored.Name(), space+":plain")
 
 		pattern := space + "*"
 		slices.Sort(want)
@@ -83,7 +83,7 @@ func TestScanFindsEveryListOnce(t *testing.T) {
 		assert.Equal(t, []string{space + ":many:4"}, scanned(t, rdb, space+":many:4"))
 		assert.Equal(t, []string{space + "[*?]"}, scanned(t, rdb, space+`\[\*\?\]`))
 		assert.Empty(t, scanned(t, rdb, space+":nothing"))
-		assert.Empty(t, scanned(t, rdb, space+":plain"))
+		assert.Equal(t, []string{space + ":plain"}, scanned(t, rdb, space+":plain"))
 	})
 }
 

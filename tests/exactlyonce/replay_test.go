@@ -180,7 +180,7 @@ func TestALargeResultIsReplayed(t *testing.T) {
 		for i, size := range sizes {
 			want := strings.Repeat("v", size)
 			for again := range 2 {
-				got, err := rdb.Eval(ctx, lua.Source("pop"), []string{harness.Keys(list).Meta}, "", "0123456789abcdef", i+1, "60000", "L", 1, "no").Result()
+				got, err := rdb.Eval(ctx, lua.Source("pop"), []string{harness.Keys(list).Meta}, "+"+list.Name(), "0123456789abcdef", i+1, "60000", "L", 1, "no").Result()
 				require.NoError(t, err)
 				assert.Equal(t, []any{want}, elementsIn(got), "%d bytes", size)
 				if again > 0 {

@@ -345,6 +345,10 @@ func TestChangesKeepTheExpiry(t *testing.T) {
 			require.NoError(t, err)
 			assert.Zero(t, info.Unswept, name)
 			ending := []string{harness.Keys(list).Meta}
+			if info.Capacity == 0 {
+				ending = []string{list.Name()} // it is short by now
+				info.First, info.Last = 0, -1
+			}
 			for id := info.First; id <= info.Last; id++ {
 				ending = append(ending, harness.Shard(list, t.Context(), id))
 			}
@@ -742,10 +746,6 @@ func TestCheckNamesEveryBreachOfAnExpiry(t *testing.T) {
 		},
 		"the meta of a list with elements expires": func(ctx context.Context, rdb redis.UniversalClient, list *shardedlist.ShardedList) {
 			rdb.HSet(ctx, harness.Keys(list).Meta, "walk", 1)
-		},
-		"an empty list is to expire": func(ctx context.Context, rdb redis.UniversalClient, list *shardedlist.ShardedList) {
-			harness.SetPointer(list, ctx, harness.FirstID, "4")
-			harness.SetPointer(list, ctx, harness.LastID, "3")
 		},
 	}
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {

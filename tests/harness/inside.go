@@ -100,11 +100,6 @@ func RecordLife(life time.Duration) shardedlist.Option {
 // PastLua lets values of any size be pushed without passing through Lua, see lua/shared/aside.lua.
 var PastLua = Option(func(c *oneslot.Config) { c.AsideFrom, c.AsideAgain = 1, time.Nanosecond })
 
-// StandsFor makes a list stand for a plain key, as the hook does.
-func StandsFor(key string) shardedlist.Option {
-	return Option(func(c *oneslot.Config) { c.StandsFor = key })
-}
-
 func Option(set func(*oneslot.Config)) shardedlist.Option {
 	return inside.Option(set).(shardedlist.Option)
 }
@@ -113,8 +108,7 @@ func Option(set func(*oneslot.Config)) shardedlist.Option {
 func Armed(t *testing.T, list *shardedlist.ShardedList) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		info, err := list.Info(t.Context())
-		return err == nil && info.Armed
+		return IsArmed(t, list)
 	}, 10*time.Second, time.Millisecond)
 }
 
@@ -134,7 +128,7 @@ const AsideSession = "11111111-2222-4333-8444-555555555555"
 
 func (a AsideStep) Script(t *testing.T, name string) any {
 	t.Helper()
-	reply, err := Client(a.List).Eval(t.Context(), lua.Source(name), []string{Keys(a.List).Meta}, "", AsideSession, 7, 60000, a.Side, len(a.Values)).Result()
+	reply, err := Client(a.List).Eval(t.Context(), lua.Source(name), []string{Keys(a.List).Meta}, "+"+a.List.Name(), AsideSession, 7, 60000, a.Side, len(a.Values)).Result()
 	if err != redis.Nil {
 		require.NoError(t, err)
 	}

@@ -29,6 +29,17 @@ func NewList(t testing.TB, rdb redis.UniversalClient, opts ...shardedlist.Option
 	return OpenList(t, rdb, UniqueName(t), opts...)
 }
 
+// NewSharded is NewList for a list that is sharded, although its elements would fit into one key. They are more than half of the capacity,
+// or the first pop would make it a plain list.
+func NewSharded(t testing.TB, rdb redis.UniversalClient, capacity int, values []any, opts ...shardedlist.Option) *shardedlist.ShardedList {
+	t.Helper()
+	list := NewList(t, rdb, append(opts, shardedlist.WithCapacity(capacity), shardedlist.WithPoppedAt("LEFT"))...)
+	_, err := list.RPush(t.Context(), values...)
+	require.NoError(t, err)
+	require.NoError(t, list.Adopt(t.Context(), nil))
+	return list
+}
+
 // UniqueName is a name that no other test uses, nor the same one when it is run again.
 func UniqueName(t testing.TB) string { return t.Name() + "-" + uuid.NewString() }
 

@@ -26,7 +26,6 @@ type Model struct {
 	Handles []*shardedlist.ShardedList
 	Rdb     redis.UniversalClient
 	Plain   string
-	Watches bool // the handles watch the plain key
 	Values  []string
 	pushed  int
 	Pad     string // in front of each value
@@ -34,7 +33,7 @@ type Model struct {
 
 // RunModel carries out the operations that the bytes of a tape stand for.
 func RunModel(t testing.TB, clients []redis.UniversalClient, capacity int, tape []byte) {
-	m := NewModel(t, clients, capacity, len(tape) > 0 && tape[0] >= 128)
+	m := NewModel(t, clients, capacity)
 	defer m.Rdb.Del(context.Background(), m.Plain)
 	defer func() { _, _ = m.Handles[0].Del(context.Background()) }()
 	for ; len(tape) >= 4; tape = tape[4:] {
@@ -43,17 +42,13 @@ func RunModel(t testing.TB, clients []redis.UniversalClient, capacity int, tape 
 }
 
 // NewModel returns the three lists, with a handle on the sharded list for each client.
-func NewModel(t testing.TB, clients []redis.UniversalClient, capacity int, watches bool) *Model {
-	m := &Model{T: t, Rdb: clients[0], Watches: watches}
-	watch := shardedlist.WithoutPlain()
-	if m.Watches {
-		watch = shardedlist.WithPlain()
-	}
-	m.Handles = []*shardedlist.ShardedList{NewList(t, clients[0], shardedlist.WithCapacity(capacity), shardedlist.WithPoppedAt("LEFT"), watch)}
+func NewModel(t testing.TB, clients []redis.UniversalClient, capacity int) *Model {
+	m := &Model{T: t, Rdb: clients[0]}
+	m.Handles = []*shardedlist.ShardedList{NewList(t, clients[0], shardedlist.WithCapacity(capacity), shardedlist.WithPoppedAt("LEFT"))}
 	name := m.Handles[0].Name()
 	m.Plain = "plain-" + name
 	for i, rdb := range clients[1:] {
-		m.Handles = append(m.Handles, OpenList(t, rdb, name, shardedlist.WithCapacity(capacity+i), shardedlist.WithPoppedAt("RIGHT"), watch, PastLua))
+		m.Handles = append(m.Handles, OpenList(t, rdb, name, shardedlist.WithCapacity(capacity+i), shardedlist.WithPoppedAt("RIGHT"), PastLua))
 	}
 	return m
 }
@@ -105,7 +100,7 @@ func (m *Model) Step(list *shardedlist.ShardedList, operation byte, count int, i
 			require.NoError(t, list.Adopt(ctx, nil))
 			return
 		case count > 4:
-			_, _, err := Inside(list).AdoptStep(ctx, true)
+			_, _, err := Inside(list).AdoptStep(ctx, true, "")
 			require.NoError(t, err)
 			m.Verify(list)
 			return
@@ -115,7 +110,7 @@ func (m *Model) Step(list *shardedlist.ShardedList, operation byte, count int, i
 			require.Equal(t, append([]string{}, m.Values...), append([]string{}, m.Rdb.LRange(ctx, list.Name(), 0, -1).Val()...))
 			return
 		case count > 0:
-			_, _, err := Inside(list).RestoreStep(ctx, true)
+			_, _, err := Inside(list).RestoreStep(ctx, true, "")
 			require.NoError(t, err)
 			m.Verify(list)
 			return
@@ -151,20 +146,11 @@ func (m *Model) Fresh(count int) []any {
 	return values
 }
 
-// PlainPush has a process push to the plain key, as it does without this library. Handles that do not watch the key adopt the values.
+// PlainPush has a process push to the plain key, as it does without this library.
 func (m *Model) PlainPush(list *shardedlist.ShardedList, values []any) {
 	t, ctx := m.T, m.T.Context()
-	if !m.Watches {
-		require.NoError(t, list.Adopt(ctx, nil)) // it may have been restored
-	}
 	require.NoError(t, m.Rdb.RPush(ctx, list.Name(), values...).Err())
 	left := NewcomersJoinLeft(list, ctx)
-	if !m.Watches {
-		known := Pointer(list, ctx, Digit) > "1"
-		_, _, err := Inside(list).AdoptStep(ctx, true)
-		require.NoError(t, err)
-		left = left || !known && list != m.Handles[0]
-	}
 	if !left {
 		m.Rdb.RPush(ctx, m.Plain, values...)
 		m.Apply(history.Call{Name: "rpush", Values: Words(values)})

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -63,11 +64,17 @@ func AssertStalled(t testing.TB, waited time.Duration) {
 	assert.Less(t, waited, 10*session.LeaveGrace)
 }
 
+// IsArmed tells whether the list is armed, whatever its plain key holds.
+func IsArmed(t testing.TB, list *shardedlist.ShardedList) bool {
+	digit, _ := strconv.Atoi(Pointer(list, t.Context(), Digit))
+	return digit%2 == 1
+}
+
 // Arm has a consumer wait for the list in vain, which leaves it armed. Where the consumer's time is up before it has got so far, it
 // tries again.
 func Arm(t testing.TB, list *shardedlist.ShardedList) {
 	t.Helper()
-	for Pointer(list, t.Context(), Digit) != "1" {
+	for !IsArmed(t, list) {
 		_, err := list.BLPop(t.Context(), time.Millisecond)
 		require.Equal(t, redis.Nil, err)
 	}

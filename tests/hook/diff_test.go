@@ -82,7 +82,7 @@ func (d *differential) run() {
 		require.Equal(d.t,
 			replyOf(d.plain.Do(ctx, d.on("plain", []any{"lrange", key, 0, -1})...)),
 			replyOf(d.hooked.Do(ctx, d.on("sharded", []any{"lrange", key, 0, -1})...)))
-		list, err := shardedlist.New(d.plain, d.key("sharded", key), shardedlist.WithPlain())
+		list, err := shardedlist.New(d.plain, d.key("sharded", key))
 		require.NoError(d.t, err)
 		if kind := d.plain.Type(ctx, d.key("plain", key)).Val(); kind == "none" || kind == "list" { // else a restored list may be WRONGTYPE
 			if d.random.IntN(20) == 0 {
@@ -142,7 +142,7 @@ func (d *differential) restoreOrAdopt() {
 		require.NoError(d.t, list.Restore(ctx, nil))
 	case 1, 2:
 		d.log = append(d.log, "a step of restore "+key)
-		_, _, err := harness.Inside(list).RestoreStep(ctx, true)
+		_, _, err := harness.Inside(list).RestoreStep(ctx, true, "")
 		require.NoError(d.t, err)
 	default:
 		d.log = append(d.log, "adopt "+key)

@@ -98,6 +98,7 @@ func TestAWaitOutlivesAnotherType(t *testing.T) {
 				start(300 * time.Millisecond)
 				require.NoError(t, rdb.Set(t.Context(), tag+"q", "a string", 0).Err())
 				assert.Equal(t, result{"", redis.Nil}, <-results, "a timeout is a timeout")
+				require.NoError(t, rdb.Del(t.Context(), tag+"q").Err())
 			})
 		}
 	})
@@ -108,7 +109,7 @@ func TestAWaitWithOthersOutlivesAnotherType(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb, name := server.Client(t), harness.UniqueName(t)
-		list, err := shardedlist.New(rdb, name, harness.StandsFor(name)) // as the hook does
+		list, err := shardedlist.New(rdb, name) // as the hook does
 		require.NoError(t, err)
 		var results []<-chan harness.Popped
 		for range 20 {
@@ -131,23 +132,5 @@ func TestAWaitWithOthersOutlivesAnotherType(t *testing.T) {
 			assert.Equal(t, harness.Got("next"), <-result)
 		}
 		require.NoError(t, list.Check(t.Context()))
-	})
-}
-
-// A list that is used without the hook has nothing to do with the plain key of its name.
-func TestAPlainKeyOfItsNameEndsNoWait(t *testing.T) {
-	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		rdb := server.Client(t)
-		list := harness.NewList(t, rdb)
-		result := harness.BlockingPop(t, list, t.Context(), 0)
-		harness.Asleep(t, list)
-		require.NoError(t, rdb.Set(t.Context(), list.Name(), "a string", 0).Err())
-		_, err := list.RPush(t.Context(), "here")
-		require.NoError(t, err)
-		got := <-result
-		assert.NoError(t, got.Err)
-		assert.Equal(t, "here", got.Value)
-		require.NoError(t, rdb.Del(t.Context(), list.Name()).Err())
 	})
 }

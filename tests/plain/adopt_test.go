@@ -62,7 +62,7 @@ func TestStepsOfAdoptAndRestoreAreBounded(t *testing.T) {
 			t.Run(name+" "+first, func(t *testing.T) {
 				t.Parallel()
 				ctx, rdb := t.Context(), redistest.Shared(t, redistest.Redis).Client(t)
-				list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithPlain(), shardedlist.WithCapacity(c.capacity))
+				list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithCapacity(c.capacity))
 				values := make([]any, 3000)
 				if c.size > 10_000 {
 					values = values[:600]
@@ -108,7 +108,7 @@ func TestALongShardIsUsedBeforeItIsSplit(t *testing.T) {
 		ctx, rdb, name := t.Context(), server.Client(t), harness.UniqueName(t)
 		require.NoError(t, rdb.RPush(ctx, name, harness.Numbered(100)...).Err())
 		list := harness.OpenList(t, rdb, name, shardedlist.WithCapacity(4))
-		_, left, err := harness.Inside(list).AdoptStep(ctx, true)
+		_, left, err := harness.Inside(list).AdoptStep(ctx, true, "")
 		require.NoError(t, err)
 		require.EqualValues(t, 96, left)
 		before, err := list.Info(ctx)
@@ -149,8 +149,9 @@ func TestAllOfALongShard(t *testing.T) {
 		} {
 			ctx, rdb, key := t.Context(), server.Client(t), harness.UniqueName(t)+name
 			require.NoError(t, rdb.RPush(ctx, key, harness.Numbered(5000)...).Err())
-			list := harness.OpenList(t, rdb, key, shardedlist.WithCapacity(10), shardedlist.WithPlain())
-			require.NoError(t, list.LSet(ctx, 0, "0")) // takes it over
+			list := harness.OpenList(t, rdb, key, shardedlist.WithCapacity(10))
+			_, _, err := harness.Inside(list).AdoptStep(ctx, true, "") // makes it a shard
+			require.NoError(t, err)
 			var got []string
 			for value, err := range list.All(ctx) {
 				require.NoError(t, err)
@@ -171,11 +172,10 @@ func TestAdoptNewcomers(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb, name := t.Context(), server.Client(t), harness.UniqueName(t)
 		list := harness.OpenList(t, rdb, name, shardedlist.WithCapacity(3))
-		_, err := list.RPush(ctx, "a", "b")
-		require.NoError(t, err)
+		require.NoError(t, rdb.RPush(ctx, name, "a", "b").Err())
+		require.NoError(t, list.Adopt(ctx, nil))
 		require.NoError(t, rdb.RPush(ctx, name, harness.Numbered(20)...).Err())
 		require.ErrorIs(t, list.Adopt(ctx, nil), shardedlist.ErrPoppedAt)
-		assert.Equal(t, []string{"a", "b"}, harness.Content(t, list))
 		assert.EqualValues(t, 20, rdb.LLen(ctx, name).Val())
 
 		require.NoError(t, harness.OpenList(t, rdb, name, shardedlist.WithPoppedAt("left")).Adopt(ctx, nil))
@@ -188,9 +188,53 @@ func TestAdoptNewcomers(t *testing.T) {
 
 		require.NoError(t, rdb.Set(ctx, name, "text", 0).Err())
 		require.ErrorIs(t, list.Adopt(ctx, nil), shardedlist.ErrWrongType)
-		_, err = shardedlist.New(rdb, name, shardedlist.WithPoppedAt("middle"))
+		require.NoError(t, rdb.Del(ctx, name).Err())
+		_, err := shardedlist.New(rdb, name, shardedlist.WithPoppedAt("middle"))
 		require.ErrorIs(t, err, shardedlist.ErrEnd)
 	})
+}
+
+// An old process goes on pushing to the key meanwhile: Adopt sees at which end, and the order stays.
+func TestAdoptSeesWhereTheKeyGrows(t *testing.T) {
+	t.Parallel()
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Cluster) {
+		for _, command := range []string{"RPUSH", "LPUSH"} {
+			t.Run(string(kind)+"/"+command, func(t *testing.T) {
+				t.Parallel()
+				ctx, rdb, name := t.Context(), redistest.Start(t, kind).Client(t), harness.UniqueName(t)
+				pushed := 0
+				push := func() error {
+					pushed++
+					return rdb.Do(ctx, command, name, pushed).Err()
+				}
+				for range 5000 {
+					require.NoError(t, push())
+				}
+				list := harness.OpenList(t, rdb, name, shardedlist.WithCapacity(100))
+				adopted := make(chan error, 1)
+				go func() { adopted <- list.Adopt(ctx, nil) }()
+				for adopting := true; adopting; {
+					select {
+					case err := <-adopted:
+						require.NoError(t, err)
+						adopting = false
+					default:
+						require.NoError(t, push())
+					}
+				}
+				require.Greater(t, pushed, 5000)
+				for range 10 {
+					require.NoError(t, push())
+				}
+				want := harness.Words(harness.Numbers(1, pushed+1))
+				if command == "LPUSH" {
+					slices.Reverse(want)
+				}
+				assert.Equal(t, want, harness.Content(t, list))
+				assert.NoError(t, list.Check(ctx))
+			})
+		}
+	}
 }
 
 // Consumers that wait on the empty list get the elements of the plain list.
@@ -220,7 +264,7 @@ func TestAdoptKeepsTheEndItIsTold(t *testing.T) {
 			require.NoError(t, rdb.RPush(ctx, name, "c").Err())
 			want = append(want, "c")
 			require.NoError(t, list.Check(ctx), begun)
-			watches := harness.OpenList(t, rdb, name, shardedlist.WithPlain())
+			watches := harness.OpenList(t, rdb, name)
 			_, err := watches.LPush(ctx, "first") // by itself it says that others join at the left
 			require.NoError(t, err)
 			assert.Equal(t, append([]string{"first"}, want...), harness.Content(t, watches), begun)
@@ -248,14 +292,14 @@ func TestAdoptWakesConsumers(t *testing.T) {
 	})
 }
 
-// A list WithPlain takes over by itself what is at the key of its name when it is empty, and so do the lists that it is renamed to.
-func TestAListWithPlain(t *testing.T) {
+// A short list is the plain list of its name, and so are those that it is renamed to.
+func TestAListIsThePlainListOfItsName(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb, name := t.Context(), server.Client(t), "{"+harness.UniqueName(t)+"}"
 		require.NoError(t, rdb.RPush(ctx, name, "a", "b").Err())
 		require.NoError(t, rdb.RPush(ctx, name+"other", "c").Err())
-		list := harness.OpenList(t, rdb, name, shardedlist.WithPlain())
+		list := harness.OpenList(t, rdb, name)
 		length, err := list.RPush(ctx, "z")
 		require.NoError(t, err)
 		assert.EqualValues(t, 3, length)
@@ -264,7 +308,8 @@ func TestAListWithPlain(t *testing.T) {
 		assert.False(t, renamed, "there is a list of that name")
 		require.NoError(t, list.Rename(ctx, name+"other"))
 		assert.Equal(t, []string{"a", "b", "z"}, harness.Content(t, harness.OpenList(t, rdb, name+"other")))
-		assert.Zero(t, rdb.Exists(ctx, name, name+"other").Val())
+		assert.Equal(t, []string{"a", "b", "z"}, rdb.LRange(ctx, name+"other", 0, -1).Val())
+		assert.Zero(t, rdb.Exists(ctx, name).Val())
 
 		require.NoError(t, rdb.Set(ctx, name, "text", 0).Err())
 		_, err = list.LLen(ctx)
@@ -324,7 +369,7 @@ func TestAPlainListAfterOneThatHasExpired(t *testing.T) {
 			"adopt": func(l *shardedlist.ShardedList) error { return l.Adopt(t.Context(), nil) },
 		} {
 			ctx, rdb, name := t.Context(), server.Client(t), harness.UniqueName(t)
-			list := harness.OpenList(t, rdb, name, shardedlist.WithPlain(), shardedlist.WithCapacity(2))
+			list := harness.OpenList(t, rdb, name, shardedlist.WithCapacity(2))
 			_, err := list.RPush(ctx, 1, 2, 3, 4, 5)
 			require.NoError(t, err)
 			_, err = list.PExpire(ctx, 20*time.Millisecond)
@@ -355,7 +400,7 @@ func TestAPlainListThatExpiresVeryLate(t *testing.T) {
 			ctx, rdb, name := t.Context(), redistest.Shared(t, kind).Client(t), harness.UniqueName(t)
 			require.NoError(t, rdb.RPush(ctx, name, "a", "b", "c").Err())
 			require.NoError(t, rdb.Do(ctx, "pexpireat", name, "9223372036854775807").Err())
-			list := harness.OpenList(t, rdb, name, shardedlist.WithPlain(), shardedlist.WithCapacity(1))
+			list := harness.OpenList(t, rdb, name, shardedlist.WithCapacity(1))
 			length, err := list.RPush(ctx, "d")
 			require.NoError(t, err)
 			assert.EqualValues(t, 4, length)
@@ -372,7 +417,7 @@ func TestAMoveBetweenListsOfWhichOneIsWithPlain(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb, tag := t.Context(), server.Client(t), "{"+harness.UniqueName(t)+"}"
 		require.NoError(t, rdb.RPush(ctx, tag+"a", "1", "2").Err())
-		a, b := harness.OpenList(t, rdb, tag+"a", shardedlist.WithPlain()), harness.OpenList(t, rdb, tag+"b")
+		a, b := harness.OpenList(t, rdb, tag+"a"), harness.OpenList(t, rdb, tag+"b")
 		moved, err := a.LMove(ctx, b, "LEFT", "RIGHT")
 		require.NoError(t, err)
 		assert.Equal(t, "1", moved)
@@ -398,7 +443,7 @@ func TestHookTakesOverNoShard(t *testing.T) {
 			hooked.LRange(ctx, key, 0, -1)
 			hooked.LIndex(ctx, key, 0)
 		}
-		other := harness.OpenList(t, rdb, list.Name()+"other", shardedlist.WithPlain())
+		other := harness.OpenList(t, rdb, list.Name()+"other")
 		_, _ = other.RenameNX(ctx, harness.Shard(list, ctx, 0))
 		assert.Equal(t, []string{"a", "b", "c"}, harness.Content(t, list))
 		require.NoError(t, list.Check(ctx))
@@ -433,7 +478,7 @@ func TestAdoptOverABrokenNetwork(t *testing.T) {
 			calm := server.Client(t)
 			require.NoError(t, calm.RPush(ctx, name, harness.Numbered(total)...).Err())
 			list := harness.OpenList(t, calm, name, shardedlist.WithCapacity(16))
-			_, _, err := harness.Inside(list).AdoptStep(ctx, true)
+			_, _, err := harness.Inside(list).AdoptStep(ctx, true, "")
 			require.NoError(t, err)
 			popped, want := migrate(t, server, proxy, name, total, (*shardedlist.ShardedList).Adopt)
 			assert.Equal(t, want, append(popped, harness.Content(t, list)...))
@@ -523,14 +568,12 @@ func TestAdoptAnyName(t *testing.T) {
 			_, err := list.Del(ctx)
 			require.NoError(t, err)
 		}
-		list := harness.OpenList(t, rdb, harness.UniqueName(t))
-		_, err := list.RPush(ctx, "a")
+		list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithCapacity(1))
+		_, err := list.RPush(ctx, "a", "b")
 		require.NoError(t, err)
 		for _, key := range []string{harness.Shard(list, ctx, 0), harness.Keys(list).Bell} {
-			require.ErrorIs(t, harness.OpenList(t, rdb, key).Adopt(ctx, nil), shardedlist.ErrOwnKey)
-			_, err = shardedlist.New(rdb, key, shardedlist.WithPlain())
+			_, err = shardedlist.New(rdb, key)
 			require.ErrorIs(t, err, shardedlist.ErrOwnKey)
 		}
-		assert.Equal(t, []string{"a"}, harness.Content(t, list))
 	})
 }

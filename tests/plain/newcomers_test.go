@@ -61,7 +61,7 @@ func TestEveryOperationTakesNewcomersIn(t *testing.T) {
 			} {
 				name = popped + " " + name
 				ctx, rdb := t.Context(), server.Client(t)
-				list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithPlain(), shardedlist.WithCapacity(3))
+				list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithCapacity(3))
 				_, err := list.RPush(ctx, "a", "b", "c", "d", "e")
 				require.NoError(t, err)
 				pop := list.LPop
@@ -90,7 +90,7 @@ func TestWhereNewcomersJoinBeforeAPop(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
-		list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithPlain())
+		list := harness.OpenList(t, rdb, harness.UniqueName(t))
 		_, err := list.LPush(ctx, "a")
 		require.NoError(t, err)
 		require.NoError(t, rdb.LPush(ctx, list.Name(), "b", "c").Err())
@@ -122,7 +122,7 @@ func TestReadersTakeNoPlainListOver(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
-		list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithPlain())
+		list := harness.OpenList(t, rdb, harness.UniqueName(t))
 		values := harness.Numbered(3000)
 		require.NoError(t, rdb.RPush(ctx, list.Name(), values...).Err())
 		require.NoError(t, rdb.Expire(ctx, list.Name(), time.Hour).Err())
@@ -160,7 +160,7 @@ func TestManyNewcomers(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
-		list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithPlain(), shardedlist.WithCapacity(4))
+		list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithCapacity(4))
 		_, err := list.RPush(ctx, "a", "b", "c", "d", "e", "f")
 		require.NoError(t, err)
 		value, err := list.LPop(ctx)
@@ -188,7 +188,7 @@ func TestATTLOfNewcomers(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
-		list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithPlain(), shardedlist.WithCapacity(2))
+		list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithCapacity(2))
 		_, err := list.RPush(ctx, "a", "b", "c", "d", "e")
 		require.NoError(t, err)
 		for _, life := range []time.Duration{time.Hour, time.Minute, 1000 * time.Hour} {
@@ -217,12 +217,12 @@ func TestATakeoverBesideAMetaThatExpires(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
 		for _, before := range []string{"empty", "expired"} {
-			list := harness.NewList(t, rdb, shardedlist.WithPlain())
+			list := harness.NewList(t, rdb, shardedlist.WithCapacity(1))
 			if before == "empty" {
 				_, err := list.BLPop(ctx, 100*time.Millisecond) // else meta would be gone
 				require.Equal(t, redis.Nil, err)
 			} else {
-				_, err := list.RPush(ctx, "old")
+				_, err := list.RPush(ctx, "old", "older")
 				require.NoError(t, err)
 				_, err = list.PExpire(ctx, 20*time.Millisecond)
 				require.NoError(t, err)
@@ -233,9 +233,9 @@ func TestATakeoverBesideAMetaThatExpires(t *testing.T) {
 			}
 			require.Positive(t, rdb.PTTL(ctx, harness.Keys(list).Meta).Val(), before)
 			require.NoError(t, rdb.RPush(ctx, list.Name(), "a", "b").Err())
-			value, err := list.LPop(ctx)
+			length, err := list.RPush(ctx, "c")
 			require.NoError(t, err)
-			assert.Equal(t, "a", value)
+			assert.EqualValues(t, 3, length)
 			assert.EqualValues(t, -1, rdb.PTTL(ctx, harness.Keys(list).Meta).Val(), before)
 			ttl, err := list.PTTL(ctx)
 			require.NoError(t, err)
@@ -244,62 +244,12 @@ func TestATakeoverBesideAMetaThatExpires(t *testing.T) {
 	})
 }
 
-// A list of New finds out that there is a plain list where it is empty itself, and a hook WithoutPlain too. Nothing changes.
-func TestAPlainListThatNobodyWatches(t *testing.T) {
-	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		ctx, rdb := t.Context(), server.Client(t)
-		list := harness.NewList(t, rdb)
-		require.NoError(t, rdb.RPush(ctx, list.Name(), "a", "b").Err())
-		for name, operation := range map[string]func() error{
-			"llen":  func() error { _, err := list.LLen(ctx); return err },
-			"rpush": func() error { _, err := list.RPush(ctx, "x"); return err },
-			"lpop":  func() error { _, err := list.LPop(ctx); return err },
-			"blpop": func() error { _, err := list.BLPop(ctx, time.Second); return err },
-			"del":   func() error { _, err := list.Del(ctx); return err },
-			"lmove": func() error { _, err := list.LMove(ctx, list, "LEFT", "RIGHT"); return err },
-		} {
-			err := operation()
-			require.ErrorIs(t, err, shardedlist.ErrPlainList, name)
-			require.ErrorContains(t, err, fmt.Sprintf("%s %q", name, list.Name()))
-			require.ErrorContains(t, err, "WithPlain")
-		}
-		hooked := server.Client(t)
-		hooked.AddHook(shardedlist.NewHook(hooked, shardedlist.Match(list.Name()), shardedlist.WithoutPlain()))
-		require.ErrorIs(t, hooked.RPush(ctx, list.Name(), "x").Err(), shardedlist.ErrPlainList)
-		err := hooked.LMPop(ctx, "LEFT", 1, list.Name()).Err()
-		require.ErrorIs(t, err, shardedlist.ErrPlainList)
-		require.ErrorContains(t, err, fmt.Sprintf("lmpop %q", list.Name()))
-		cmds, err := hooked.Pipelined(ctx, func(p redis.Pipeliner) error {
-			p.RPush(ctx, list.Name(), "x")
-			return nil
-		})
-		require.ErrorIs(t, err, shardedlist.ErrPlainList)
-		require.ErrorIs(t, cmds[0].Err(), shardedlist.ErrPlainList)
-		assert.Equal(t, []string{"a", "b"}, rdb.LRange(ctx, list.Name(), 0, -1).Val())
-		assert.Empty(t, harness.KeysOfList(t, list))
-		info, err := list.Info(ctx)
-		require.NoError(t, err)
-		assert.EqualValues(t, 2, info.Newcomers)
-		assert.False(t, info.Watched)
-
-		require.NoError(t, rdb.Del(ctx, list.Name()).Err())
-		_, err = list.RPush(ctx, "x")
-		require.NoError(t, err)
-		require.NoError(t, rdb.RPush(ctx, list.Name(), "a", "b").Err())
-		require.ErrorContains(t, list.Check(ctx), "the plain key holds 2 elements, and nobody watches it")
-		require.NoError(t, hooked.RPush(ctx, list.Name(), "y").Err(), "WithoutPlain looks only if the list is empty")
-		assert.EqualValues(t, 2, rdb.LLen(ctx, list.Name()).Val())
-		require.NoError(t, rdb.Del(ctx, list.Name()).Err())
-	})
-}
-
 // A consumer that waits gets what a process without the library pushes.
 func TestAWaitThatNewcomersEnd(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
-		list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithPlain())
+		list := harness.OpenList(t, rdb, harness.UniqueName(t))
 		for i := range 3 {
 			popped := make(chan string, 1)
 			go func() {
@@ -320,7 +270,7 @@ func TestNobodyStarvesBesideNewcomers(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
-		list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithPlain(), shardedlist.WithCapacity(3))
+		list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithCapacity(3))
 		waiting := 0
 		for i := range 40 {
 			require.NoError(t, rdb.RPush(ctx, list.Name(), "old", "old").Err())
@@ -429,7 +379,7 @@ func TestExactOrderBesideOldProducers(t *testing.T) {
 			var group sync.WaitGroup
 			start := time.Now()
 			for client, rdb := range connections {
-				list := harness.OpenList(t, rdb, name, shardedlist.WithCapacity(1+int(seed)%3), shardedlist.WithPlain())
+				list := harness.OpenList(t, rdb, name, shardedlist.WithCapacity(1+int(seed)%3))
 				group.Go(func() {
 					random := rand.New(rand.NewPCG(seed, uint64(client)))
 					for i := range harness.CallsOfClient {
@@ -466,32 +416,12 @@ func TestExactOrderBesideOldProducers(t *testing.T) {
 	})
 }
 
-// The bell of another list is no plain list, although it may have the name of a list that stands in for its key.
-func TestABellBringsNoNewcomers(t *testing.T) {
-	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		ctx, rdb := t.Context(), server.Client(t)
-		owner := harness.OpenList(t, rdb, "{"+harness.UniqueName(t)+"}x")
-		list := harness.OpenList(t, rdb, harness.Keys(owner).Bell, shardedlist.WithoutPlain())
-		_, err := list.RPush(ctx, "a")
-		require.NoError(t, err)
-		_, err = owner.RPush(ctx, "b")
-		require.NoError(t, err)
-		require.NoError(t, rdb.RPush(ctx, harness.Keys(owner).Bell, "1").Err())
-		require.NoError(t, rdb.Expire(ctx, harness.Keys(owner).Bell, time.Minute).Err())
-		hooked := server.Client(t)
-		hooked.AddHook(shardedlist.NewHook(hooked, shardedlist.Match(list.Name())))
-		assert.EqualValues(t, 1, hooked.LLen(ctx, list.Name()).Val())
-		assert.EqualValues(t, 1, rdb.LLen(ctx, harness.Keys(owner).Bell).Val())
-	})
-}
-
 // A transaction takes all newcomers in, however many they are: it is carried out as a whole.
 func TestATransactionBesideManyNewcomers(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
-		list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithPlain(), shardedlist.WithCapacity(4))
+		list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithCapacity(4))
 		_, err := list.RPush(ctx, "a", "b")
 		require.NoError(t, err)
 		require.NoError(t, rdb.RPush(ctx, list.Name(), harness.Numbered(2000)...).Err())
@@ -518,16 +448,10 @@ func TestNewcomersBesideWhatIsPutBack(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
-		list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithPlain())
-		harness.OneSlot(list).PutBack(layout.Left, []string{"a"})
-		require.NoError(t, rdb.RPush(ctx, list.Name(), "b").Err())
-		assert.Equal(t, []string{"a", "b"}, harness.Content(t, list))
-
-		blind := harness.NewList(t, rdb)
-		require.NoError(t, rdb.RPush(ctx, blind.Name(), "b").Err())
-		harness.OneSlot(blind).PutBack(layout.Left, []string{"a"}) // which would go on for ever if it failed
-		assert.Equal(t, []string{"a"}, harness.Content(t, blind))
-		require.NoError(t, rdb.Del(ctx, blind.Name()).Err())
+		list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithCapacity(1))
+		harness.OneSlot(list).PutBack(layout.Left, []string{"a", "b"})
+		require.NoError(t, rdb.RPush(ctx, list.Name(), "c").Err())
+		assert.Equal(t, []string{"a", "b", "c"}, harness.Content(t, list))
 	})
 }
 
@@ -536,7 +460,7 @@ func TestNewcomersStayTogether(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
-		list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithPlain(), shardedlist.WithCapacity(1000))
+		list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithCapacity(1000))
 		_, err := harness.OpenList(t, rdb, list.Name(), shardedlist.WithCapacity(1000)).RPush(ctx, "a")
 		require.NoError(t, err)
 		large := strings.Repeat("x", 10_000)
@@ -559,7 +483,7 @@ func TestATTLOfNewcomersWhileTheShardsGetTheirs(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
-		list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithPlain(), shardedlist.WithCapacity(1))
+		list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithCapacity(1))
 		_, err := list.RPush(ctx, harness.Numbered(300)...)
 		require.NoError(t, err)
 		_, err = list.Expire(ctx, 10*time.Second)
@@ -577,37 +501,6 @@ func TestATTLOfNewcomersWhileTheShardsGetTheirs(t *testing.T) {
 	})
 }
 
-// Rename and Copy of lists that do not watch their plain keys.
-func TestRenameBesideAPlainListThatNobodyWatches(t *testing.T) {
-	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		ctx, rdb, tag := t.Context(), server.Client(t), "{"+harness.UniqueName(t)+"}"
-		list := harness.OpenList(t, rdb, tag+"a")
-		require.NoError(t, rdb.RPush(ctx, tag+"b", "x").Err())
-		_, err := list.RPush(ctx, "a")
-		require.NoError(t, err)
-		require.ErrorIs(t, list.Rename(ctx, tag+"b"), shardedlist.ErrPlainList)
-		_, err = list.Copy(ctx, tag+"b", true)
-		require.ErrorIs(t, err, shardedlist.ErrPlainList)
-		assert.Equal(t, []string{"a"}, harness.Content(t, list))
-		assert.Equal(t, []string{"x"}, rdb.LRange(ctx, tag+"b", 0, -1).Val())
-	})
-}
-
-// A hook WithoutPlain lets the plain list that is left over be deleted.
-func TestDelOfAPlainListThroughAHookWithoutPlain(t *testing.T) {
-	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		ctx, rdb, key := t.Context(), server.Client(t), harness.UniqueName(t)
-		require.NoError(t, rdb.RPush(ctx, key, "x").Err())
-		hooked := server.Client(t)
-		hooked.AddHook(shardedlist.NewHook(hooked, shardedlist.Match(key), shardedlist.WithoutPlain()))
-		assert.Equal(t, "list", hooked.Type(ctx, key).Val())
-		assert.EqualValues(t, 1, hooked.Exists(ctx, key).Val())
-		assert.EqualValues(t, 1, hooked.Del(ctx, key).Val())
-	})
-}
-
 // A full server refuses a push although it would take newcomers in first, and pops take them in.
 func TestNewcomersWhileMemoryIsFull(t *testing.T) {
 	t.Parallel()
@@ -615,11 +508,11 @@ func TestNewcomersWhileMemoryIsFull(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			ctx, rdb := t.Context(), redistest.Start(t, kind).Client(t)
-			list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithPlain(), shardedlist.WithCapacity(4))
-			_, err := list.RPush(ctx, "a", "b")
+			list := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithCapacity(4))
+			_, err := list.RPush(ctx, "a", "b", "c", "d", "e")
 			require.NoError(t, err)
-			require.NoError(t, rdb.RPush(ctx, list.Name(), "c", "d", "e").Err())
-			long := harness.OpenList(t, rdb, harness.UniqueName(t), shardedlist.WithPlain()) // not taken over yet
+			require.NoError(t, rdb.RPush(ctx, list.Name(), "f", "g").Err())
+			long := harness.OpenList(t, rdb, harness.UniqueName(t)) // not taken over yet
 			require.NoError(t, rdb.RPush(ctx, long.Name(), harness.Numbers(0, 1000)...).Err())
 			require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
 			_, err = list.RPush(ctx, "x")
@@ -635,46 +528,7 @@ func TestNewcomersWhileMemoryIsFull(t *testing.T) {
 			assert.Equal(t, "0", value)
 			require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "0").Err())
 			assert.Zero(t, rdb.Exists(ctx, list.Name()).Val())
-			assert.Equal(t, []string{"b", "c", "d", "e"}, harness.Content(t, list))
-		})
-	}
-}
-
-// What a list pays for watching its plain key: one EXISTS for each operation. Without plain, it pays nothing.
-func TestTheWatchCostsOneExists(t *testing.T) {
-	t.Parallel()
-	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
-		t.Run(string(kind), func(t *testing.T) {
-			t.Parallel()
-			ctx, server := t.Context(), redistest.Start(t, kind)
-			rdb := server.Client(t).(*redis.Client)
-			const times = 20
-			callsOf := func(options ...shardedlist.Option) map[string]int {
-				key, hooked := harness.UniqueName(t), server.Client(t)
-				hooked.AddHook(shardedlist.NewHook(hooked, shardedlist.Match(key), options...))
-				require.NoError(t, hooked.RPush(ctx, key, "a", "b", "c", "d").Err())
-				require.NoError(t, hooked.LPopCount(ctx, key, 2).Err()) // its consumers are at the left
-				require.NoError(t, hooked.LPop(ctx, key).Err())         // the record has one element
-				require.NoError(t, rdb.ConfigResetStat(ctx).Err())
-				for range times {
-					require.NoError(t, hooked.RPush(ctx, key, "d", "e").Err())
-					require.NoError(t, hooked.LPop(ctx, key).Err())
-					require.NoError(t, hooked.RPush(ctx, key, "f").Err())
-					require.NoError(t, hooked.LPopCount(ctx, key, 2).Err())
-					require.NoError(t, hooked.LIndex(ctx, key, 0).Err())
-				}
-				calls := harness.CommandCalls(t, rdb)
-				delete(calls, "hello") // as a new connection sends
-				delete(calls, "client|setinfo")
-				return calls
-			}
-			without, watches := callsOf(shardedlist.WithoutPlain()), callsOf()
-			without["exists"] += 5 * times
-			if redistest.WithoutFunctions() {
-				without["call"] = watches["call"] // the first of a script is sent twice
-			}
-			assert.Equal(t, without, watches)
-			assert.Equal(t, 5*times, watches["call"])
+			assert.Equal(t, []string{"b", "c", "d", "e", "f", "g"}, harness.Content(t, list))
 		})
 	}
 }
@@ -705,7 +559,7 @@ func TestExactOrderThroughAdoptAndRestore(t *testing.T) {
 			moves.Go(func() { moveToAndFro(t, mover, stop) })
 			var group sync.WaitGroup
 			for client, rdb := range connections {
-				list := harness.OpenList(t, rdb, name, shardedlist.WithCapacity(1+int(seed)%3), shardedlist.WithPlain())
+				list := harness.OpenList(t, rdb, name, shardedlist.WithCapacity(1+int(seed)%3))
 				group.Go(func() {
 					random := rand.New(rand.NewPCG(seed, uint64(client)))
 					for i := range harness.CallsOfClient {

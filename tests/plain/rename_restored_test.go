@@ -3,6 +3,7 @@ package plain
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,20 +60,18 @@ func TestRenameToARestoredListGathersShards(t *testing.T) {
 func TestRenameToARestoredListInATransaction(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		for name, options := range map[string][]shardedlist.Option{"watches": nil, "does not": {shardedlist.WithoutPlain()}} {
-			for _, exec := range []func(rdb redis.UniversalClient) redis.Pipeliner{redis.UniversalClient.Pipeline, redis.UniversalClient.TxPipeline} {
-				ctx, rdb, hooked := t.Context(), server.Client(t), server.Client(t)
-				from, to := harness.Pair(t, rdb, 3001)
-				require.NoError(t, to.Restore(ctx, nil))
-				hooked.AddHook(shardedlist.NewHook(hooked, shardedlist.Match(from.Name(), to.Name()), options...))
-				pipe := exec(hooked)
-				renamed, length := pipe.Rename(ctx, from.Name(), to.Name()), pipe.RPush(ctx, to.Name(), "end")
-				_, err := pipe.Exec(ctx)
-				require.NoError(t, err, name)
-				require.NoError(t, renamed.Err())
-				assert.EqualValues(t, 3002, length.Val(), name)
-				assert.Equal(t, append(harness.Words(harness.Numbers(0, 3001)), "end"), rdb.LRange(ctx, to.Name(), 0, -1).Val(), name)
-			}
+		for _, exec := range []func(rdb redis.UniversalClient) redis.Pipeliner{redis.UniversalClient.Pipeline, redis.UniversalClient.TxPipeline} {
+			ctx, rdb, hooked := t.Context(), server.Client(t), server.Client(t)
+			from, to := harness.Pair(t, rdb, 3001)
+			require.NoError(t, to.Restore(ctx, nil))
+			hooked.AddHook(shardedlist.NewHook(hooked, shardedlist.Match(from.Name(), to.Name())))
+			pipe := exec(hooked)
+			renamed, length := pipe.Rename(ctx, from.Name(), to.Name()), pipe.RPush(ctx, to.Name(), "end")
+			_, err := pipe.Exec(ctx)
+			require.NoError(t, err)
+			require.NoError(t, renamed.Err())
+			assert.EqualValues(t, 3002, length.Val())
+			assert.Equal(t, append(harness.Words(harness.Numbers(0, 3001)), "end"), rdb.LRange(ctx, to.Name(), 0, -1).Val())
 		}
 	})
 }
@@ -92,7 +91,7 @@ func TestRenameTakesNewcomersToARestoredList(t *testing.T) {
 		require.NoError(t, rdb.RPush(ctx, to.Name(), "newer").Err())
 		require.NoError(t, hooked.RPush(ctx, from.Name(), "replaced").Err())
 		require.NoError(t, hooked.Rename(ctx, to.Name(), from.Name()).Err())
-		assert.Zero(t, rdb.Exists(ctx, from.Name(), to.Name()).Val(), "the one is a sharded list, and the other is empty")
+		assert.Zero(t, rdb.Exists(ctx, to.Name()).Val(), "it is empty")
 		assert.Equal(t, append(harness.Words(harness.Numbers(0, 5)), "new", "newer"), harness.Content(t, from))
 		require.NoError(t, from.Check(ctx))
 		require.NoError(t, rdb.RPush(ctx, to.Name(), "again").Err())
@@ -267,15 +266,21 @@ func TestTransferOfARestoredListTakesTheEndOfNewcomersAlong(t *testing.T) {
 		ctx, rdb := t.Context(), server.Client(t)
 		for _, command := range harness.Transfers {
 			for _, restored := range []string{"from", "to"} {
-				from, to := harness.Pair(t, rdb, 10)
-				_, err := harness.OpenList(t, rdb, from.Name(), shardedlist.WithPlain()).RPop(ctx)
+				from, to := harness.Pair(t, rdb, 0)
+				values := harness.Numbers(0, 10)
+				for i := range values { // so that so few do not fit into one key
+					values[i] = fmt.Sprint(values[i], strings.Repeat("x", 20_000))
+				}
+				_, err := from.RPush(ctx, values...)
+				require.NoError(t, err)
+				_, err = from.RPop(ctx)
 				require.NoError(t, err)
 				require.NoError(t, map[string]*shardedlist.ShardedList{"from": from, "to": to}[restored].Restore(ctx, nil))
 				require.NoError(t, command(ctx, from, to))
 				require.NoError(t, to.Adopt(ctx, nil))
 				require.NoError(t, rdb.RPush(ctx, to.Name(), "x").Err())
 				require.NoError(t, to.Adopt(ctx, nil), restored)
-				assert.Equal(t, append([]string{"x"}, harness.Words(harness.Numbers(0, 9))...), harness.Content(t, to))
+				assert.Equal(t, append([]string{"x"}, harness.Words(values[:9])...), harness.Content(t, to))
 			}
 		}
 	})

@@ -29,7 +29,7 @@ func TestRestore(t *testing.T) {
 		require.NoError(t, err)
 		_, err = list.Expire(ctx, time.Hour)
 		require.NoError(t, err)
-		_, left, err := harness.Inside(list).RestoreStep(ctx, true)
+		_, left, err := harness.Inside(list).RestoreStep(ctx, true, "")
 		require.NoError(t, err)
 		require.Positive(t, left)
 		info, err := list.Info(ctx)
@@ -159,11 +159,11 @@ func TestRestoreFromEveryState(t *testing.T) {
 		assert.Equal(t, []string{"a", "b", "c"}, harness.Content(t, list))
 
 		list = harness.NewList(t, rdb, shardedlist.WithCapacity(2))
-		_, err = list.RPush(ctx, "a", "b", "c")
-		require.NoError(t, err)
+		require.NoError(t, rdb.RPush(ctx, list.Name(), "a", "b", "c").Err())
+		require.NoError(t, list.Adopt(ctx, nil))
 		require.NoError(t, rdb.RPush(ctx, list.Name(), "d", "e").Err())
 		require.ErrorIs(t, list.Restore(ctx, nil), shardedlist.ErrPoppedAt)
-		assert.Equal(t, []string{"a", "b", "c"}, harness.Content(t, list))
+		assert.Equal(t, []string{"d", "e"}, rdb.LRange(ctx, list.Name(), 0, -1).Val())
 		require.NoError(t, harness.OpenList(t, rdb, list.Name(), shardedlist.WithPoppedAt("LEFT")).Restore(ctx, nil))
 		assert.Equal(t, []string{"a", "b", "c", "d", "e"}, rdb.LRange(ctx, list.Name(), 0, -1).Val())
 
@@ -173,10 +173,8 @@ func TestRestoreFromEveryState(t *testing.T) {
 		require.NoError(t, rdb.Del(ctx, list.Name()).Err())
 		list = harness.NewList(t, rdb)
 		require.NoError(t, rdb.Set(ctx, list.Name(), "text", 0).Err())
-		_, err = list.RPush(ctx, "a")
-		require.NoError(t, err)
 		require.ErrorIs(t, list.Restore(ctx, nil), shardedlist.ErrWrongType)
-		assert.Equal(t, []string{"a"}, harness.Content(t, list))
+		require.NoError(t, rdb.Del(ctx, list.Name()).Err())
 	})
 }
 
@@ -204,9 +202,9 @@ func TestAdoptOfARestoredListThatKeepsItsMeta(t *testing.T) {
 		_, err = list.LPopCount(ctx, 2)
 		require.NoError(t, err)
 		require.NoError(t, list.Adopt(ctx, nil))
-		_, err = list.RPush(ctx, "d")
+		_, err = list.RPush(ctx, "d", "e", "f")
 		require.NoError(t, err)
-		assert.Equal(t, []string{"d"}, harness.Content(t, list))
+		assert.Equal(t, []string{"d", "e", "f"}, harness.Content(t, list))
 		assert.Zero(t, rdb.Exists(ctx, list.Name()).Val())
 		require.NoError(t, list.Check(ctx))
 	})
@@ -217,7 +215,7 @@ func TestAdoptOfARestoredListForWhichSomebodyWaits(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
-		list := harness.NewList(t, rdb, shardedlist.WithPlain())
+		list := harness.NewList(t, rdb)
 		require.NoError(t, list.Restore(ctx, nil))
 		popped := make(chan string, 2)
 		for range 2 {
@@ -266,14 +264,14 @@ func TestRenameOfAListThatIsBeingRestored(t *testing.T) {
 		list := harness.OpenList(t, rdb, tag+"a", shardedlist.WithCapacity(2))
 		_, err := list.RPush(ctx, harness.Numbered(3000)...)
 		require.NoError(t, err)
-		_, _, err = harness.Inside(list).RestoreStep(ctx, true)
+		_, _, err = harness.Inside(list).RestoreStep(ctx, true, "")
 		require.NoError(t, err)
 		require.NoError(t, list.Rename(ctx, tag+"b"))
 		renamed := harness.OpenList(t, rdb, tag+"b")
 		info, err := renamed.Info(ctx)
 		require.NoError(t, err)
 		assert.False(t, info.Restoring)
-		_, _, err = harness.Inside(list).RestoreStep(ctx, false)
+		_, _, err = harness.Inside(list).RestoreStep(ctx, false, "")
 		require.ErrorContains(t, err, "REVERSED")
 		all := 0
 		for value, err := range renamed.All(ctx) {
@@ -311,10 +309,10 @@ func TestAdoptOfAListEmptiedWhileItIsRestored(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
 		for _, waits := range []bool{false, true} {
-			list := harness.NewList(t, rdb, shardedlist.WithCapacity(2), shardedlist.WithPoppedAt("LEFT"), shardedlist.WithPlain())
+			list := harness.NewList(t, rdb, shardedlist.WithCapacity(2), shardedlist.WithPoppedAt("LEFT"))
 			_, err := list.RPush(ctx, harness.Numbered(3000)...)
 			require.NoError(t, err)
-			_, _, err = harness.Inside(list).RestoreStep(ctx, true)
+			_, _, err = harness.Inside(list).RestoreStep(ctx, true, "")
 			require.NoError(t, err)
 			values, err := list.LPopCount(ctx, 3000)
 			require.NoError(t, err)
@@ -342,7 +340,7 @@ func TestARestoredListThatHasSweptStaysRestored(t *testing.T) {
 		_, err = list.RPush(ctx, "a")
 		require.NoError(t, err)
 		for left := int64(1); left > 0; {
-			_, left, err = harness.Inside(list).RestoreStep(ctx, true)
+			_, left, err = harness.Inside(list).RestoreStep(ctx, true, "")
 			require.NoError(t, err)
 		}
 		info, err := list.Info(ctx)
@@ -371,7 +369,7 @@ func TestPushesDoNotUndoARestore(t *testing.T) {
 		list := harness.NewList(t, server.Client(t), shardedlist.WithCapacity(8))
 		_, err := list.RPush(ctx, harness.Numbers(0, 3000)...)
 		require.NoError(t, err)
-		_, left, err := harness.Inside(list).RestoreStep(ctx, true)
+		_, left, err := harness.Inside(list).RestoreStep(ctx, true, "")
 		require.NoError(t, err)
 		require.Positive(t, left)
 		before, err := list.Info(ctx)
@@ -396,9 +394,9 @@ func TestAdoptThatFailsLeavesTheListAsItIs(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
 		list := harness.NewList(t, rdb, shardedlist.WithCapacity(2))
-		_, err := list.RPush(ctx, harness.Numbered(3000)...)
-		require.NoError(t, err)
-		_, _, err = harness.Inside(list).RestoreStep(ctx, true)
+		require.NoError(t, rdb.RPush(ctx, list.Name(), harness.Numbered(3000)...).Err())
+		require.NoError(t, list.Adopt(ctx, nil))
+		_, _, err := harness.Inside(list).RestoreStep(ctx, true, "")
 		require.NoError(t, err)
 		require.NoError(t, rdb.RPush(ctx, list.Name(), "a").Err())
 		require.ErrorIs(t, list.Adopt(ctx, nil), shardedlist.ErrPoppedAt)
@@ -406,7 +404,7 @@ func TestAdoptThatFailsLeavesTheListAsItIs(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, info.Restoring)
 		require.NoError(t, rdb.Del(ctx, list.Name()).Err())
-		_, _, err = harness.Inside(list).RestoreStep(ctx, false)
+		_, _, err = harness.Inside(list).RestoreStep(ctx, false, "")
 		require.NoError(t, err)
 	})
 }
@@ -503,13 +501,13 @@ func TestPushesBesideAShardThatIsPartlyRestored(t *testing.T) {
 		ctx, rdb := t.Context(), server.Client(t)
 		for _, end := range []string{"l", "r"} {
 			for _, watches := range []bool{true, false} {
-				list := harness.NewList(t, rdb, shardedlist.WithCapacity(2000), shardedlist.WithPlain())
+				list := harness.NewList(t, rdb, shardedlist.WithCapacity(2000))
 				hooked := server.Client(t)
 				hooked.AddHook(shardedlist.NewHook(hooked, shardedlist.Match(list.Name()), shardedlist.WithCapacity(2000)))
 				other := map[string]string{"l": "r", "r": "l"}[end]
 				require.NoError(t, hooked.Do(ctx, append([]any{end + "push", list.Name()}, harness.Numbers(0, 7500)...)...).Err())
 				require.NoError(t, hooked.Do(ctx, other+"pop", list.Name(), 1999).Err())
-				moved, _, err := harness.Inside(list).RestoreStep(ctx, true)
+				moved, _, err := harness.Inside(list).RestoreStep(ctx, true, "")
 				require.NoError(t, err)
 				require.EqualValues(t, 1000, moved)
 				require.True(t, rdb.HExists(ctx, harness.Keys(list).Meta, "part").Val())
@@ -534,12 +532,12 @@ func TestAdoptFillsThePartFromAShortEnd(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
 		for end, other := range map[string]string{"l": "r", "r": "l"} {
-			list := harness.NewList(t, rdb, shardedlist.WithCapacity(2000), shardedlist.WithPlain())
+			list := harness.NewList(t, rdb, shardedlist.WithCapacity(2000))
 			hooked := server.Client(t)
 			hooked.AddHook(shardedlist.NewHook(hooked, shardedlist.Match(list.Name()), shardedlist.WithCapacity(2000)))
 			require.NoError(t, hooked.Do(ctx, append([]any{end + "push", list.Name()}, harness.Numbers(0, 7500)...)...).Err())
 			require.NoError(t, hooked.Do(ctx, other+"pop", list.Name(), 1999).Err())
-			_, _, err := harness.Inside(list).RestoreStep(ctx, true)
+			_, _, err := harness.Inside(list).RestoreStep(ctx, true, "")
 			require.NoError(t, err)
 			require.NoError(t, hooked.Do(ctx, end+"pop", list.Name(), 2400).Err()) // of 2,500
 			want := harness.Content(t, list)
@@ -571,7 +569,7 @@ func TestStepsOverLargeShardsAreBounded(t *testing.T) {
 				t.Parallel()
 				ctx, server := t.Context(), redistest.Start(t, kind)
 				rdb := server.Client(t)
-				list := harness.NewList(t, rdb, shardedlist.WithCapacity(c.capacity), shardedlist.WithPlain(), shardedlist.WithPoppedAt("LEFT"))
+				list := harness.NewList(t, rdb, shardedlist.WithCapacity(c.capacity), shardedlist.WithPoppedAt("LEFT"))
 				want := make([]string, c.number)
 				for i := range want {
 					want[i] = fmt.Sprintf("%0*d", c.size(i), i)
@@ -594,7 +592,7 @@ func TestStepsOverLargeShardsAreBounded(t *testing.T) {
 				}
 				stop := watchMoves(t, rdb.(*redis.Client))
 				for range 3 {
-					moved, left, err := harness.Inside(list).RestoreStep(ctx, true)
+					moved, left, err := harness.Inside(list).RestoreStep(ctx, true, "")
 					require.NoError(t, err)
 					require.Positive(t, moved)
 					require.Positive(t, left)

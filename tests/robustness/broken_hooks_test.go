@@ -30,9 +30,6 @@ var brokenHooks = []struct {
 	{"a command that is repeated behind the others of its pipeline", with(nil, repeatFirst), "none", pipelines, "out of order", "queue"},
 	{"a transaction that is undone by parts", with(undo, nil), "cut", transactions, "half done|came again", "queue"},
 	{"a transaction that is sent as a pipeline", with(nil, withoutMulti), "cut", transactions, "half done", "queue"},
-	{"a plain list that is overlooked", func(rdb redis.UniversalClient, match func(string) bool, options ...shardedlist.Option) {
-		rdb.AddHook(shardedlist.NewHook(rdb, match, append(options, shardedlist.WithoutPlain())...))
-	}, "none", rollout, "no fault explains: .*plain list", "queue"},
 	{"newcomers that jump the queue", withScripts("local left = join % 2 == 1", "local left = join % 2 == 0"), "none", rollout, "out of order", "queue"},
 	{"newcomers that jump the queue, in rounds", withScripts("local left = join % 2 == 1", "local left = join % 2 == 0"), "none", rollout,
 		"no order of the calls", "rounds"},

@@ -383,11 +383,7 @@ func (sc *scenario) dismiss() {
 
 // open returns the harness's own handle of a list.
 func (sc *scenario) open(name string) *shardedlist.ShardedList {
-	options := []shardedlist.Option{shardedlist.WithCapacity(1)}
-	if sc.clients == rollout {
-		options = append(options, shardedlist.WithPlain())
-	}
-	list, err := shardedlist.New(sc.rdb, name, options...)
+	list, err := shardedlist.New(sc.rdb, name, shardedlist.WithCapacity(1))
 	if err != nil {
 		panic(err)
 	}

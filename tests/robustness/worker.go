@@ -242,10 +242,8 @@ func (w *worker) openFor(spec roundSpec, client int) deque {
 	switch {
 	case spec.How == spreadLists:
 		return w.list(spec.List, spec.Capacity, shardedlist.WithParts(spec.Parts))
-	case spec.How == methods:
+	case spec.How == methods, !spec.isOld(client) && client%2 == 0:
 		return w.list(spec.List, spec.Capacity)
-	case !spec.isOld(client) && client%2 == 0:
-		return w.list(spec.List, spec.Capacity, shardedlist.WithPlain())
 	}
 	w.clientsMu.Lock()
 	defer w.clientsMu.Unlock()
@@ -445,7 +443,7 @@ var passing = []string{"OOM ", "TRYAGAIN ", "LOADING ", "MASTERDOWN ", "CLUSTERD
 
 // isUnexpected reports whether no fault explains the error. The hook words a reply that tells of a plain list itself.
 func isUnexpected(err error) bool {
-	return errors.Is(err, shardedlist.ErrPlainList) || isReply(err) && !slices.ContainsFunc(passing, func(words string) bool { return strings.Contains(err.Error(), words) })
+	return isReply(err) && !slices.ContainsFunc(passing, func(words string) bool { return strings.Contains(err.Error(), words) })
 }
 
 // isReply reports whether the server replied with the error; otherwise it is of the connection or the context.

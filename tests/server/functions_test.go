@@ -281,7 +281,7 @@ func TestACallFindsNothingOfTheCallBefore(t *testing.T) {
 	}
 	output, err := run("all", ".", "./tests/commands", "./tests/plain", "./tests/spread", "./queue", "./limit", "-run", "/redis")
 	assert.NoError(t, err, "%s", output)
-	output, err = run("RECORD_MS=nil", ".", "-run", "TestElementsMoveBetweenLists")
+	output, err = run("RECORD_MS=nil", "./tests/commands", "-run", "TestEditsCostWhatMoves")
 	assert.Error(t, err, "something is left over")
 	assert.Contains(t, output, "RECORD_MS")
 }

@@ -54,7 +54,7 @@ func TestAScriptPushesAsOnAPlainList(t *testing.T) {
 			rdb, options := server.Client(t), []shardedlist.Option{shardedlist.WithCapacity(1 + random.IntN(5))}
 			switch seed % 3 {
 			case 1:
-				options = append(options, shardedlist.WithPlain())
+				options = append(options, shardedlist.WithCapacity(1))
 			case 2:
 				options = append(options, shardedlist.WithoutExactlyOnce())
 			}
@@ -97,7 +97,7 @@ func TestAScriptPushesManyValues(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t, harness.Patient)
-		list := harness.NewList(t, rdb, shardedlist.WithCapacity(64), shardedlist.WithPlain())
+		list := harness.NewList(t, rdb, shardedlist.WithCapacity(64))
 		require.NoError(t, rdb.RPush(t.Context(), list.Name(), harness.Numbers(0, 5000)...).Err())
 		length, err := shardedlist.NewScript(`local length
 			for i = 1, 20 do
@@ -440,9 +440,9 @@ func TestAScriptWhenMemoryIsFull(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, 4, length)
 				// Newcomers are taken in by what OOM allows, but not on behalf of a push.
-				mixed := harness.OpenList(t, rdb, harness.UniqueName(t), append(options, shardedlist.WithCapacity(2), shardedlist.WithPlain())...)
+				mixed := harness.OpenList(t, rdb, harness.UniqueName(t), append(options, shardedlist.WithCapacity(2))...)
 				full(false)
-				require.NoError(t, harness.ErrorOf(mixed.RPush(t.Context(), "a")))
+				require.NoError(t, harness.ErrorOf(mixed.RPush(t.Context(), "a", "b", "c")))
 				require.NoError(t, rdb.RPush(t.Context(), mixed.Name(), "newcomer").Err())
 				full(true)
 				assert.ErrorContains(t, shardedlist.NewScript("return rpush('x')").Run(t.Context(), mixed, nil).Err(), "OOM")
@@ -502,16 +502,16 @@ func TestAScriptDoesAllThatAPushDoes(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis, "list-max-listpack-size 100")
 	rdb, push := server.Client(t, harness.Patient), shardedlist.NewScript("return lpush(unpack(ARGV))")
 	list := harness.NewList(t, rdb)
-	require.NoError(t, push.Run(t.Context(), list, nil, "a").Err())
+	require.NoError(t, push.Run(t.Context(), list, nil, harness.Numbers(0, 101)...).Err())
 	info, err := list.Info(t.Context())
 	require.NoError(t, err)
 	assert.EqualValues(t, 100, info.Capacity)
 
-	plain := harness.NewList(t, rdb, shardedlist.WithPlain(), shardedlist.WithCapacity(64))
-	require.NoError(t, push.Run(t.Context(), plain, nil, "a").Err())
+	plain := harness.NewList(t, rdb, shardedlist.WithCapacity(1))
+	require.NoError(t, push.Run(t.Context(), plain, nil, "a", "b").Err())
 	assert.True(t, harness.NewcomersJoinLeft(plain, t.Context()))
 
-	long := harness.NewList(t, rdb, shardedlist.WithPlain(), shardedlist.WithCapacity(64))
+	long := harness.NewList(t, rdb, shardedlist.WithCapacity(64))
 	require.NoError(t, rdb.RPush(t.Context(), long.Name(), harness.Numbers(0, 5000)...).Err())
 	require.NoError(t, harness.ErrorOf(long.RPush(t.Context(), "makes a second shard")))
 	for range 20 { // each of which moves a bounded number of elements
@@ -580,9 +580,10 @@ func TestAScriptIsNotHalfDoneWhileItsSlotMoves(t *testing.T) {
 func TestAScriptWhileASlotIsStuckInAMove(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Cluster)
-	list := harness.NewList(t, server.Client(t))
+	list := harness.NewList(t, server.Client(t), shardedlist.WithCapacity(1))
 	script := shardedlist.NewScript("redis.call('INCR', KEYS[1]) return rpush('a')")
 	keys := []string{ownKey(list, "n")}
+	require.NoError(t, harness.ErrorOf(list.RPush(t.Context(), "a")))
 	require.NoError(t, script.Run(t.Context(), list, keys).Err())
 	harness.Interrupted(t, server, list, func() {
 		for patience := 50 * time.Millisecond; ; patience *= 2 { // a deadline may cut an attempt short
@@ -596,11 +597,11 @@ func TestAScriptWhileASlotIsStuckInAMove(t *testing.T) {
 				break
 			}
 		}
-		assert.Equal(t, []string{"a"}, harness.Content(t, list))
+		assert.Equal(t, []string{"a", "a"}, harness.Content(t, list))
 	})
 	require.NoError(t, script.Run(t.Context(), list, keys).Err())
 	assert.Equal(t, "2", harness.Client(list).Get(t.Context(), keys[0]).Val())
-	assert.Equal(t, []string{"a", "a"}, harness.Content(t, list))
+	assert.Equal(t, []string{"a", "a", "a"}, harness.Content(t, list))
 }
 
 // The same on a list that is a plain one, all of whose keys are on this node: a key of the source that goes could not come back.
@@ -687,13 +688,10 @@ func TestAScriptBesideAPlainList(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
-		list := harness.NewList(t, rdb, shardedlist.WithPlain(), shardedlist.WithCapacity(2))
-		blind := harness.OpenList(t, rdb, list.Name(), shardedlist.WithCapacity(2))
+		list := harness.NewList(t, rdb, shardedlist.WithCapacity(2))
 		script := shardedlist.NewScript("redis.call('INCR', KEYS[1]) return {rpush('x'), lpush('y')}")
 		keys := []string{ownKey(list, "n")}
 		require.NoError(t, rdb.RPush(t.Context(), list.Name(), 1, 2, 3).Err())
-		assert.ErrorIs(t, script.Run(t.Context(), blind, keys).Err(), shardedlist.ErrPlainList)
-		assert.Zero(t, rdb.Exists(t.Context(), keys[0]).Val(), "the source has not run")
 		lengths, err := script.Run(t.Context(), list, keys).Int64Slice()
 		require.NoError(t, err)
 		assert.Equal(t, []int64{4, 5}, lengths)
@@ -850,7 +848,7 @@ func TestAScriptThatPushesOneValueTakesNineCalls(t *testing.T) {
 	for name, calls := range harness.Without(harness.CommandCalls(t, rdb), "config|resetstat", "info") {
 		each[name] = (calls + 50) / 100 // a new session, where the garbage collector has taken the old one, calls EXISTS instead of GETRANGE
 	}
-	assert.Equal(t, map[string]int{"call": 1, "hget": 2, "llen": 6, "exists": 1, "rpush": 1, "getrange": 1, "set": 1}, each)
+	assert.Equal(t, map[string]int{"call": 1, "hget": 2, "llen": 7, "exists": 2, "rpush": 1, "getrange": 1, "set": 1}, each)
 }
 
 // A script on the server's side fails while it is under way: the caller hears of it, and the next run goes on.

@@ -570,7 +570,7 @@ func TestAPlainListIsNotSpread(t *testing.T) {
 	t.Parallel()
 	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx, rdb := t.Context(), server.Client(t)
-		list := harness.NewList(t, rdb, shardedlist.WithParts(3), shardedlist.WithPlain())
+		list := harness.NewList(t, rdb, shardedlist.WithParts(3))
 		require.NoError(t, rdb.RPush(ctx, list.Name(), "a", "b").Err())
 		value, err := list.LPop(ctx)
 		require.NoError(t, err)
@@ -580,7 +580,7 @@ func TestAPlainListIsNotSpread(t *testing.T) {
 		assert.EqualValues(t, 2, length)
 
 		// Where a spread list was deleted, too.
-		deleted := harness.NewList(t, rdb, shardedlist.WithParts(3), shardedlist.WithPlain())
+		deleted := harness.NewList(t, rdb, shardedlist.WithParts(3))
 		_, err = deleted.RPush(ctx, harness.Numbered(10)...)
 		require.NoError(t, err)
 		existed, err := deleted.Del(ctx)
@@ -593,14 +593,6 @@ func TestAPlainListIsNotSpread(t *testing.T) {
 		length, err = deleted.RPush(ctx, "c")
 		require.NoError(t, err)
 		assert.EqualValues(t, 2, length)
-
-		other := harness.NewList(t, rdb, shardedlist.WithParts(3))
-		require.NoError(t, rdb.RPush(ctx, other.Name(), "a", "b").Err())
-		defer rdb.Del(context.Background(), other.Name())
-		_, err = other.LPop(ctx)
-		require.ErrorIs(t, err, shardedlist.ErrPlainList)
-		_, err = other.RPush(ctx, "c")
-		require.ErrorIs(t, err, shardedlist.ErrPlainList)
 	})
 }
 

@@ -36,7 +36,7 @@ func numbers(n int) []any {
 func TestTheLengthIsLive(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis)
 	client := server.Client(t)
-	list := newList(t, client, "jobs", numbers(1200))
+	list := newList(t, client, "jobs", numbers(1200), shardedlist.WithCapacity(512))
 	newList(t, client, "other", numbers(1))
 	b := open(t, serve(t, server))
 
