@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -105,6 +106,8 @@ type worker struct {
 
 	stop, drain, closed chan struct{} // closed by orders
 
+	lists atomic.Int64 // that were opened
+
 	clientsMu sync.Mutex
 	byHook    map[int]redis.UniversalClient // clients with the hook, by capacity
 	plain     redis.UniversalClient         // one without
@@ -170,8 +173,9 @@ func (s clientSpec) open() redis.UniversalClient {
 	})
 }
 
+// list opens a list. Every other time it sets another capacity: the list has that of the client whose push makes it outgrow its key.
 func (w *worker) list(name string, capacity int, options ...shardedlist.Option) deque {
-	options = append(options, shardedlist.WithCapacity(capacity))
+	options = append(options, shardedlist.WithCapacity(capacity+int(w.lists.Add(1)%2)))
 	if w.spec.Replicas > 0 {
 		options = append(options, shardedlist.WithReplicas(w.spec.Replicas, 50*time.Millisecond))
 	}
