@@ -26,9 +26,13 @@ import (
 // such as one of a module, is sent as it is. The empty key never matches.
 //
 // These fail with ErrUnsupported and do nothing: DUMP, RESTORE, MOVE, MIGRATE, SORT, SORT_RO, WATCH, EVAL, EVALSHA, EVAL_RO,
-// EVALSHA_RO, FCALL and FCALL_RO on a key that matches; a list command, RENAME or COPY on both sharded lists and plain keys, such
-// as LMOVE from one to the other; MULTI as a command of a Pipeline; and a write to a key that a sharded list is stored in. If a
-// key that matches holds another type, list commands fail with WRONGTYPE.
+// EVALSHA_RO, FCALL and FCALL_RO on a key that matches; BLPOP, BRPOP and BLMPOP on keys of which only some match, and BLMOVE and its
+// like from a key that does not match to one that does; RENAME and COPY of a list that is longer than one key to a name that does not
+// match, and COPY over such a list; MULTI by itself or as a command of a Pipeline, and SELECT of another database; and a write to a key
+// that a sharded list is stored in. If a key that matches holds another type, list commands fail with WRONGTYPE.
+//
+// LMOVE, RPOPLPUSH, LMPOP, RENAME and COPY, and BRPOPLPUSH and BLMOVE from a key that matches, may have another key that does not. The
+// list there stays a plain one, whatever its length.
 //
 // A list at a key that matches is the list of that name, as [New] explains, also one from before the hook.
 //
@@ -46,8 +50,8 @@ import (
 // each command with a key returns ErrNilMatch.
 func NewHook(rdb redis.UniversalClient, match func(key string) bool, opts ...Option) *Hook {
 	counters := &stats.Counters{} // of all lists together
-	open := func(key string) (layout.List, error) {
-		return open(rdb, &stats.List{Name: key, Counters: counters}, opts)
+	open := func(key string, matches bool) (layout.List, error) {
+		return open(rdb, &stats.List{Name: key, Counters: counters}, opts, !matches)
 	}
 	switch {
 	case match == nil:
@@ -89,8 +93,8 @@ func addToNodes(rdb redis.UniversalClient, h *hook.Hook) {
 }
 
 // failing returns an error in place of every list.
-func failing(err error) func(key string) (layout.List, error) {
-	return func(string) (layout.List, error) { return nil, err }
+func failing(err error) func(key string, matches bool) (layout.List, error) {
+	return func(string, bool) (layout.List, error) { return nil, err }
 }
 
 // isFullDuplex tells what the client's own options say of its autopipelines.

@@ -90,7 +90,7 @@ func init() {
 // New returns ErrNilClient, ErrEmptyName, ErrOwnKey, ErrCapacity or ErrReplicas, and ErrUnsupported on a Ring, for a name with a closing
 // brace and no hash tag, whose keys may be on another server.
 func New(rdb redis.UniversalClient, name string, opts ...Option) (*ShardedList, error) {
-	list, err := open(rdb, stats.NewList(name), opts)
+	list, err := open(rdb, stats.NewList(name), opts, false)
 	if err != nil {
 		return nil, err
 	}
@@ -100,8 +100,8 @@ func New(rdb redis.UniversalClient, name string, opts ...Option) (*ShardedList, 
 	return &ShardedList{list}, nil
 }
 
-// open returns the list of that name, counted so.
-func open(rdb redis.UniversalClient, counted *stats.List, opts []Option) (layout.List, error) {
+// open returns the list of that name, counted so, which may be one that stays plain.
+func open(rdb redis.UniversalClient, counted *stats.List, opts []Option, staysPlain bool) (layout.List, error) {
 	name := counted.Name
 	if isNil(rdb) {
 		return nil, ErrNilClient
@@ -117,6 +117,9 @@ func open(rdb redis.UniversalClient, counted *stats.List, opts []Option) (layout
 	}
 	if isApart(rdb, name) {
 		return nil, errApart
+	}
+	if staysPlain {
+		s.Config.StaysPlain, s.parts = true, 0
 	}
 	return detect.New(s.Config, s.parts), nil
 }

@@ -189,8 +189,8 @@ func (l *List) Length() session.Operation {
 	return l.operation(l.List.Length, func() session.Operation { return l.Many().Length() })
 }
 
-func (l *List) Exists() session.Operation {
-	return l.operation(l.List.Exists, func() session.Operation { return l.Many().Length() })
+func (l *List) Exists(beside bool) session.Operation {
+	return l.operation(func() session.Operation { return l.List.Exists(beside) }, func() session.Operation { return l.Many().Length() })
 }
 
 func (l *List) Delete() session.Operation {

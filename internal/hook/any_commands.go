@@ -9,7 +9,26 @@ import (
 )
 
 func translateExists(_ context.Context, c *invocation, lists []layout.List) (*translation, error) {
-	return counting(c, lists, layout.List.Exists, func(length any) bool { return length.(int64) > 0 }), nil
+	if len(c.args) == 2 {
+		return ofOneKey(c, lists, int64(1)), nil
+	}
+	beside := func(l layout.List) session.Operation { return l.Exists(true) } // the command itself counts the lists that are plain keys
+	return counting(c, lists, beside, func(length any) bool { return length.(int64) > 0 }), nil
+}
+
+func existence(l layout.List) session.Operation { return l.Exists(false) }
+
+// ofOneKey is the translation of a command that has one reply for all lists, and its own for other keys.
+func ofOneKey(c *invocation, lists []layout.List, ofList any) *translation {
+	exists := func(results []any) bool { return results[0].(int64) > 0 }
+	t := general(c, lists, existence, exists)
+	t.reply = func(results []any, plain any) (any, error) {
+		if exists(results) {
+			return ofList, nil
+		}
+		return plain, nil
+	}
+	return t
 }
 
 func translateDel(_ context.Context, c *invocation, lists []layout.List) (*translation, error) {
@@ -35,15 +54,7 @@ func counting(c *invocation, lists []layout.List, operation func(layout.List) se
 }
 
 func translateType(_ context.Context, c *invocation, lists []layout.List) (*translation, error) {
-	exists := func(results []any) bool { return results[0].(int64) > 0 }
-	t := general(c, lists, layout.List.Exists, exists)
-	t.reply = func(results []any, plain any) (any, error) {
-		if exists(results) {
-			return "list", nil
-		}
-		return plain, nil
-	}
-	return t, nil
+	return ofOneKey(c, lists, "list"), nil
 }
 
 func translateObject(_ context.Context, c *invocation, lists []layout.List) (*translation, error) {

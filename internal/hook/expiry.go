@@ -133,7 +133,7 @@ func transferring(c *invocation, lists []layout.List, how layout.Transfer, repla
 	from, to := lists[0], lists[1]
 	if from == to {
 		exists := func(results []any) bool { return results[0].(int64) > 0 }
-		t := general(c, lists[:1], layout.List.Exists, exists)
+		t := general(c, lists[:1], existence, exists)
 		t.reply = func(results []any, plain any) (any, error) {
 			switch {
 			case !exists(results):

@@ -23,7 +23,7 @@ var ErrUnsupported = errors.New("not supported on a sharded list")
 // Hook is a redis.Hook.
 type Hook struct {
 	match   func(key string) bool
-	open    func(key string) (layout.List, error)
+	open    func(key string, matches bool) (layout.List, error)
 	client  redis.UniversalClient
 	retries bool // the client repeats commands whose connection has failed
 
@@ -31,8 +31,9 @@ type Hook struct {
 	recent, past map[string]layout.List // by key
 }
 
-// New returns a hook of the client for the keys that match. open returns the list that stands in for such a key.
-func New(match func(key string) bool, open func(key string) (layout.List, error), client redis.UniversalClient) *Hook {
+// New returns a hook of the client for the keys that match. open returns the list that stands in for a key: one that stays a plain list, if
+// the key does not match.
+func New(match func(key string) bool, open func(key string, matches bool) (layout.List, error), client redis.UniversalClient) *Hook {
 	return &Hook{match: match, open: open, client: client, retries: script.Retries(client)}
 }
 
@@ -42,7 +43,7 @@ const maxRecent = 4096
 // matches tells whether a sharded list stands in for a key. None does for the empty key, in which no hash tag has room.
 func (h *Hook) matches(key string) bool { return key != "" && h.match(key) }
 
-// list returns the sharded list that stands in for a key.
+// list returns the list that stands in for a key.
 func (h *Hook) list(key string) (layout.List, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,7 +53,7 @@ func (h *Hook) list(key string) (layout.List, error) {
 	l := h.past[key]
 	if l == nil {
 		var err error
-		if l, err = h.open(key); err != nil {
+		if l, err = h.open(key, h.matches(key)); err != nil {
 			return nil, err
 		}
 	}
@@ -82,6 +83,9 @@ func (h *Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // processes carries out commands that stand alone.
 func (h *Hook) processes(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
+		if err := h.elsewhere(cmd); err != nil {
+			return setReply(cmd, nil, err)
+		}
 		c := h.recognize(cmd)
 		if c == nil {
 			return next(ctx, cmd)
@@ -104,9 +108,28 @@ func (h *Hook) process(ctx context.Context, c *invocation, next redis.ProcessHoo
 		return next(h.passOn(ctx), c.cmd)
 	case t.native != nil:
 		return t.runNative(h.passOn(ctx), c.cmd, next)
+	case len(t.steps) > 1 && !h.takesSteps(c, false):
+		return h.together(h.passOn(ctx), c)
 	}
 	reply, err := t.run(ctx, next)
 	return setReply(c.cmd, reply, err)
+}
+
+// together carries out a command on many lists in one round trip.
+func (h *Hook) together(ctx context.Context, c *invocation) error {
+	p := pipeline{hook: h, until: script.Deadline(ctx), calls: map[redis.Cmder]*invocation{}}
+	if err := p.add(ctx, c.cmd, c); err != nil {
+		return err
+	}
+	_ = p.exec(ctx, func(ctx context.Context, cmds []redis.Cmder) error { // the command has its own error
+		pipe := h.client.Pipeline()
+		for _, cmd := range cmds {
+			_ = pipe.Process(ctx, cmd)
+		}
+		_, err := pipe.Exec(ctx)
+		return err
+	})
+	return c.cmd.Err()
 }
 
 // alone carries out a command that has a way of its own when it is not in a pipeline.

@@ -97,16 +97,12 @@ func (h *Hook) lists(c *invocation) ([]layout.List, error) {
 	if c.command.hint != "" {
 		return nil, c.unsupported(c.command.hint)
 	}
-	if !c.command.general {
-		for _, key := range c.keys {
-			if !h.matches(c.text(key.at)) {
-				return nil, fmt.Errorf("shardedlist: %s: %w: %q is a plain key, the other a sharded list; both must be of one kind",
-					c.name, ErrUnsupported, c.text(key.at))
-			}
-		}
+	if err := h.kinds(c); err != nil {
+		return nil, err
 	}
-	lists := make([]layout.List, len(c.at))
-	for i, at := range c.at {
+	at := c.listed()
+	lists := make([]layout.List, len(at))
+	for i, at := range at {
 		var err error
 		if lists[i], err = h.list(c.text(at)); err != nil {
 			return nil, err
@@ -118,12 +114,37 @@ func (h *Hook) lists(c *invocation) ([]layout.List, error) {
 	return lists, nil
 }
 
+// kinds returns the error of a call on keys of which some must match and do not.
+func (h *Hook) kinds(c *invocation) error {
+	switch {
+	case c.command.general || len(c.at) == len(c.keys):
+		return nil
+	case !c.command.mixes:
+		return c.unsupported("some of its keys match and others do not; all must be of one kind")
+	case c.command.blocks && !h.matches(c.text(c.keys[0].at)):
+		return c.unsupported("it waits for a key that does not match, to move an element to one that does: wait with BLPOP, and push")
+	}
+	return nil
+}
+
+// listed returns where the keys are of which the call needs the lists: all of those that match, or all.
+func (c *invocation) listed() []int {
+	if !c.command.mixes {
+		return c.at
+	}
+	at := make([]int, len(c.keys))
+	for i, key := range c.keys {
+		at[i] = key.at
+	}
+	return at
+}
+
 // written returns the keys that match and that the call may write.
 func (c *invocation) written() (keys []string) {
 	if c.server != nil && c.server.readOnly {
 		return nil
 	}
-	for _, at := range c.at {
+	for _, at := range c.listed() {
 		keys = append(keys, c.text(at))
 	}
 	return keys

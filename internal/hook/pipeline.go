@@ -24,7 +24,16 @@ func (h *Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 
 // pipelines carries out pipelines and transactions, on a connection that may watch keys or on any.
 func (h *Hook) pipelines(next redis.ProcessPipelineHook, watched bool) redis.ProcessPipelineHook {
+	fail := func(cmds []redis.Cmder, err error) error {
+		for _, cmd := range cmds {
+			cmd.SetErr(err)
+		}
+		return err
+	}
 	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if slices.ContainsFunc(cmds, h.selectsOther) {
+			return fail(cmds, errOtherDatabase)
+		}
 		var calls []*invocation // of each command, if any is on a sharded list
 		for i, cmd := range cmds {
 			if c := h.recognize(cmd); c != nil {
@@ -40,16 +49,14 @@ func (h *Hook) pipelines(next redis.ProcessPipelineHook, watched bool) redis.Pro
 		case isTransaction(cmds):
 			return h.transaction(h.passOn(ctx), cmds, calls, next, watched)
 		case slices.ContainsFunc(cmds, opensTransaction):
-			for _, cmd := range cmds {
-				cmd.SetErr(errHandWritten)
-			}
-			return errHandWritten
+			return fail(cmds, errHandWritten)
 		}
 		return h.pipeline(h.passOn(ctx), cmds, calls, next)
 	}
 }
 
-// errHandWritten is the error of MULTI among the commands of a pipeline: the replies behind it are those to something else.
+// errHandWritten is the error of MULTI by itself, behind which list commands would be carried out at once, or among the commands of a
+// pipeline: the replies behind it are those to something else.
 var errHandWritten = fmt.Errorf("shardedlist: multi: %w: send the commands of a transaction by TxPipeline or TxPipelined", ErrUnsupported)
 
 // isTransaction tells what TxPipeline sends from a MULTI that is a command of a pipeline.

@@ -123,6 +123,9 @@ func asReplied(err error) error {
 	switch {
 	case strings.HasPrefix(text, "RESERVED "):
 		return fmt.Errorf("shardedlist: %w: %s", ErrUnsupported, strings.TrimPrefix(text, "RESERVED "))
+	case strings.HasPrefix(text, "STAYSPLAIN "):
+		return fmt.Errorf("shardedlist: %w: a long list at a name that does not match, which no client would find: read it with LRANGE and push what "+
+			"was read", ErrUnsupported)
 	case strings.Contains(text, string(rediserr.WrongType)):
 		return rediserr.WrongType
 	}

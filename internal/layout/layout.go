@@ -48,9 +48,10 @@ type List interface {
 
 	// PushX pushes encoded values onto a list that has elements. The result is the length, an int64.
 	PushX(end End, values []any) session.Operation
-	// Length has the number of elements, an int64. So has Exists, whatever the key that the list stands in for holds.
+	// Length has the number of elements, an int64. So has Exists, whatever the key that the list stands in for holds; with beside,
+	// a list that is that key has none.
 	Length() session.Operation
-	Exists() session.Operation
+	Exists(beside bool) session.Operation
 	// Index has the element, a string, or nil.
 	Index(index any) session.Operation
 	// Range has the elements, a []string.

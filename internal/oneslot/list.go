@@ -49,6 +49,8 @@ type Config struct {
 	AsideAgain time.Duration
 	// Stats counts what the list does; nil counts it for this list alone.
 	Stats *stats.List
+	// StaysPlain says that the list is the plain list of its name, whatever its length.
+	StaysPlain bool
 	// PoppedAt is the end at which elements are popped, or empty if the caller does not know it. Newcomers join the other one.
 	PoppedAt layout.End
 }
@@ -109,6 +111,9 @@ func New(config Config) *List {
 	}
 	l.declared = []any{l.keys.Meta}
 	l.plain, l.putsBack = []any{"+" + config.Name}, []any{"^" + config.Name}
+	if config.StaysPlain {
+		l.plain, l.putsBack = []any{"." + config.Name}, []any{"." + config.Name}
+	}
 	l.capacity = capacityOf(config)
 	if l.stats = config.Stats; l.stats == nil {
 		l.stats = stats.NewList(config.Name)

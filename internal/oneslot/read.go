@@ -24,7 +24,12 @@ const scanStep = 1000
 func (l *List) Length() session.Operation { return l.read(llenScript) }
 
 // Exists counts the elements. Another type at the key that the list stands in for is no error.
-func (l *List) Exists() session.Operation { return l.read(llenScript, "any") }
+func (l *List) Exists(beside bool) session.Operation {
+	if beside {
+		return l.read(llenScript, "beside")
+	}
+	return l.read(llenScript, "any")
+}
 
 // Index reads one element.
 func (l *List) Index(index any) session.Operation { return l.read(lindexScript, index) }

@@ -13,6 +13,9 @@
 -- The shards of the replaced list are left to a sweep. Shards keep their TTLs, and so does meta. Consumers that wait for the
 -- renamed list go on waiting: a dummy in its bell is for a pop that arms it again.
 --
+-- A list that stays at its plain key gets what the other has there, and gives what it has. To be renamed over a long list, it
+-- becomes one. It cannot get a long list.
+--
 -- That a list has been restored belongs to the name, and stays: see commands/restore.lua. What goes there becomes the plain
 -- key, and what comes from there is a long shard.
 --
@@ -22,18 +25,19 @@
 local renames = ARGV[5] == 'RENAME'
 local how = not renames and 'growing' or nil
 local replaces = ARGV[6] == 'replace'
-local plain = {} -- the plain keys, if there are any
+local plain = {} -- the plain keys
+local stays = {} -- whether the list stays there, see shared/keys.lua
 for i, word in ipairs(KEYS.words) do
-  plain[i] = word ~= '' and string.sub(word, 2) or nil
+  plain[i], stays[i] = string.sub(word, 2), string.byte(word, 1) == 46 -- '.'
 end
 local GATHER_MS = 1000 -- longer than a caller takes for its next step
 
 -- take_plain makes the plain list at a plain key a part of the list. It returns the error if it cannot.
 local function take_plain(list, key)
-  if list and list.restored and is_empty(list) and is_away(list.restored) then
-    return redis.error_reply('TRYAGAIN the list is moving to another node')
+  if list.restored and is_empty(list) and is_away(list.restored) then
+    return redis.error_reply('TRYAGAIN the list is moving')
   end
-  local size = list and not list.restored and key and not rung_by(key) and redis.pcall('LLEN', key)
+  local size = not list.restored and not rung_by(key) and redis.pcall('LLEN', key)
   if type(size) ~= 'number' or size == 0 then
     return nil
   end
@@ -43,7 +47,7 @@ local function take_plain(list, key)
   elseif not problem then
     problem = take_in(list, key, size, list.join > 0 and list.join or pushed_at(false))
     if not problem and redis.call('LLEN', key) > 0 then
-      problem = redis.error_reply('TRYAGAIN the plain key is moving to another node')
+      problem = redis.error_reply('TRYAGAIN the key is moving to another node')
     end
   end
   return problem or nil
@@ -91,9 +95,9 @@ if problem then
 end
 if not is_empty(from) or not is_empty(to) or from.stale or to.stale then
   use(1)
-  problem = take_plain(from, plain[1])
+  problem = (not stays[1] or renames and replaces and not is_empty(to)) and take_plain(from, plain[1])
   use(2)
-  problem = problem or take_plain(to, plain[2])
+  problem = problem or not stays[2] and take_plain(to, plain[2])
   PLAIN = nil
   if problem then
     return problem
@@ -112,6 +116,9 @@ if verdict then
     return save_error(verdict.err)
   end
   return verdict
+end
+if stays[2] and not is_empty(from) or stays[1] and is_empty(from) and replaces and redis.call('EXISTS', plain[1]) == 1 then
+  return redis.error_reply('STAYSPLAIN ')
 end
 local taken = not is_empty(to)
 if is_empty(from) or taken and not replaces then

@@ -13,6 +13,7 @@
 --         '+'  as a rule
 --         '*'  in a pipeline or transaction: the script must do all at once, whatever it takes
 --         '^'  for an operation that puts elements back where they were popped
+--         '.'  for a list that stays at its plain key, whatever its length: no meta is read or written
 --       A call may go to the node that has the plain keys, where the metas are not: then those are declared, and before such a
 --       character and the meta is a '='.
 

@@ -125,8 +125,11 @@ do
   end
 
   function open(how, any, says)
+    if BESIDE == '.' then
+      return with_plain(no_list(), how, any, says)
+    end
     local first = WAS_READ and META == KEYS[1] and type(WRITTEN) ~= 'table' -- nothing has changed since
-    WAS_READ = false
+    WAS_READ, OTHERS = false, first and OTHERS or nil
     local layout
     if first then
       layout = WRITTEN

@@ -1,6 +1,6 @@
 -- The key of the list's name: a plain list in place of an empty or a restored one, and newcomers beside one with elements.
 --
--- requires: shared/join shared/server shared/moving shared/save
+-- requires: shared/join shared/server shared/moving shared/save shared/known
 
 local UNLIMITED = 2 ^ 53 -- the capacity of a shard that is a plain key
 
@@ -79,7 +79,8 @@ do
     elseif PLAIN and not no_plain then
       local empty, owner = list.first > list.last, rung_by(PLAIN)
       local size = owner and 0 or redis.pcall('LLEN', PLAIN)
-      local known = not empty or type(size) ~= 'number' or BY_PLAIN and size > 0 -- elsewhere there may be newcomers, at worst
+      -- It is known that meta and the key are here, or at worst there are newcomers elsewhere.
+      local known = not empty or type(size) ~= 'number' or OTHERS or BY_PLAIN and size > 0
       local seen = known and size or redis.pcall('EXISTS', META, PLAIN)
       if empty and type(seen) == 'table' then -- another type, or the node has yet to receive one of them
         problem = error_at(seen, how, any)

@@ -45,7 +45,7 @@ do
   function plan_put(list, left, size, count, cap, bytes)
     local room, fresh = 0, false
     cap = cap or 0
-    if list.short then
+    if list.short and BESIDE ~= '.' then
       local most = cap > 0 and cap or capacity_at(size, count, bytes, cap)
       local problem = size + count > most and outgrow(list, left, most)
       if problem then

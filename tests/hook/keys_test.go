@@ -11,6 +11,7 @@ import (
 	"github.com/shardedlist/shardedlist"
 	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/scan"
 	"github.com/shardedlist/shardedlist/tests/harness"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -114,6 +115,79 @@ func TestHookRefusesAHandWrittenTransaction(t *testing.T) {
 		assert.Zero(t, rdb.Exists(ctx, "q").Val())
 		assert.EqualValues(t, 1, rdb.Exists(ctx, "other").Val())
 	})
+}
+
+// List commands take connections of their own. So a connection cannot be told to do something else with what follows.
+func TestHookRefusesWhatListCommandsWouldNotFollow(t *testing.T) {
+	t.Parallel()
+	realServers(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		rdb := hookOn(t, server, "q*")
+		require.NoError(t, rdb.RPush(ctx, "q", "a").Err())
+		for _, command := range [][]any{{"select", 1}, {"SELECT", "1"}, {"multi"}} {
+			assert.ErrorIs(t, rdb.Do(ctx, command...).Err(), shardedlist.ErrUnsupported, command)
+			_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+				p.Do(ctx, command...)
+				p.RPush(ctx, "q", "b")
+				return nil
+			})
+			assert.ErrorIs(t, err, shardedlist.ErrUnsupported, command)
+		}
+		if single, ok := rdb.(*redis.Client); ok {
+			conn := single.Conn()
+			defer conn.Close()
+			assert.ErrorIs(t, conn.Select(ctx, 1).Err(), shardedlist.ErrUnsupported)
+			assert.NoError(t, conn.Select(ctx, 0).Err())
+			assert.ErrorIs(t, conn.Do(ctx, "multi").Err(), shardedlist.ErrUnsupported)
+			assert.Equal(t, []string{"a"}, conn.LRange(ctx, "q", 0, -1).Val())
+
+			options := *single.Options()
+			options.DB = 1
+			other := redis.NewClient(&options)
+			defer other.Close()
+			other.AddHook(shardedlist.NewHook(other, shardedlist.Match("q*")))
+			require.NoError(t, other.RPush(ctx, "q", "of 1").Err())
+			assert.Equal(t, []string{"of 1"}, other.LRange(ctx, "q", 0, -1).Val())
+			require.NoError(t, other.Del(ctx, "q").Err())
+		}
+		assert.Equal(t, []string{"a"}, rdb.LRange(ctx, "q", 0, -1).Val())
+	})
+}
+
+// A key that is watched has changed: the transaction is not carried out, also if the server has lost the functions meanwhile.
+func TestHookWatchesThroughRepetitions(t *testing.T) {
+	t.Parallel()
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey, redistest.Cluster) {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			ctx, server := t.Context(), redistest.Start(t, kind)
+			rdb := hookOn(t, server, "{q}*")
+			admin := server.Client(t)
+			for i := range 4 {
+				err := rdb.(harness.Watcher).Watch(ctx, func(tx *redis.Tx) error {
+					if i%2 == 1 {
+						require.NoError(t, scan.EachMaster(ctx, admin, func(ctx context.Context, master redis.UniversalClient) error {
+							return master.FunctionFlush(ctx).Err()
+						}))
+					}
+					if i >= 2 {
+						require.NoError(t, admin.Incr(ctx, "n{q}").Err())
+					}
+					_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+						p.RPush(ctx, "{q}", i)
+						p.Incr(ctx, "n{q}")
+						return nil
+					})
+					return err
+				}, "n{q}")
+				if i >= 2 {
+					assert.ErrorIs(t, err, redis.TxFailedErr, i)
+				}
+				t.Log(i, err)
+			}
+			assert.Subset(t, []string{"0", "1"}, rdb.LRange(ctx, "{q}", 0, -1).Val())
+		})
+	}
 }
 
 func TestNilArgumentsAreErrors(t *testing.T) {
