@@ -98,7 +98,7 @@ if total > 0 and not in_place then
       return problem
     end
   end
-  room, plan = plan_put(destination, TO_LEFT, size, total, tonumber(ARGV[7]))
+  room, plan = plan_put(destination, TO_LEFT, size, total, tonumber(ARGV[7]), #moved[1])
   if not room then
     return plan
   end

@@ -15,10 +15,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func serversAndCluster(t *testing.T, test func(t *testing.T, server *redistest.Server)) {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey, redistest.Cluster) {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			test(t, redistest.Start(t, kind))
+		})
+	}
+}
+
 // A command may have a key that matches and another that does not. That stays a plain list, whatever its length.
 func TestHookOnAMatchingAndAnotherList(t *testing.T) {
 	t.Parallel()
-	realServers(t, func(t *testing.T, server *redistest.Server) {
+	serversAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx, plain := t.Context(), server.Client(t)
 		rdb := server.Client(t)
 		rdb.AddHook(shardedlist.NewHook(rdb, shardedlist.Match("{tag}q*"), shardedlist.WithCapacity(3)))
@@ -114,7 +123,7 @@ func TestHookOnAMatchingAndAnotherList(t *testing.T) {
 // A caller that waits at a list that matches is woken, and its element goes to the other list.
 func TestHookWaitsToMoveToAnotherList(t *testing.T) {
 	t.Parallel()
-	realServers(t, func(t *testing.T, server *redistest.Server) {
+	serversAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		ctx, plain := t.Context(), server.Client(t)
 		rdb := hookOn(t, server, "{w}q")
 		moved := make(chan *redis.StringCmd, 1)
