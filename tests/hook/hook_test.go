@@ -253,6 +253,38 @@ func TestHookSendsPipelinesInOneRoundTrip(t *testing.T) {
 	}
 }
 
+// A command of many keys is one round trip, as in Redis, and counts each key once.
+func TestHookTakesManyKeysAtOnce(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, trips := t.Context(), &harness.RoundTrips{}
+		rdb, prefix := hookedClient(t, server)
+		rdb.AddHook(trips)
+		keys := make([]string, 100)
+		for i := range keys {
+			keys[i] = prefix + "{many}" + strconv.Itoa(i)
+			if i < 60 {
+				require.NoError(t, rdb.RPush(ctx, keys[i], harness.Numbers(0, 1+i%10)...).Err()) // short and long ones
+			} else if i < 70 {
+				require.NoError(t, rdb.Set(ctx, keys[i], "text", 0).Err())
+			}
+		}
+		for _, call := range []func() *redis.IntCmd{
+			func() *redis.IntCmd { return rdb.Exists(ctx, keys...) },
+			func() *redis.IntCmd { return rdb.Touch(ctx, keys...) },
+			func() *redis.IntCmd { return rdb.Del(ctx, keys...) },
+		} {
+			*trips = harness.RoundTrips{}
+			cmd := call()
+			require.NoError(t, cmd.Err())
+			assert.EqualValues(t, 70, cmd.Val(), cmd.Name())
+			assert.Equal(t, 1, trips.Pipelines, cmd.Name())
+			assert.LessOrEqual(t, trips.Commands, 50, "for shards of long lists that DEL leaves behind")
+		}
+		assert.Zero(t, rdb.Exists(ctx, keys...).Val())
+	})
+}
+
 func TestHookRefusesWhatItCannotGive(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
