@@ -80,12 +80,18 @@ var errWatched = errors.New("the plain key was watched for long enough")
 // ends are some elements of the plain key, from each end inward.
 type ends struct{ head, tail []string }
 
-func (l *List) lookAtEnds(ctx context.Context) (ends, error) {
+// lookAtEnds reads the plain key, past a hook to which its name stands for the list.
+func (l *List) lookAtEnds(ctx context.Context) (now ends, err error) {
+	head := script.NewCommand(ctx, "lrange", l.config.Name, 0, watchWindow-1)
+	tail := script.NewCommand(ctx, "lrange", l.config.Name, -watchWindow, -1)
 	pipe := l.Client().Pipeline()
-	head, tail := pipe.LRange(ctx, l.config.Name, 0, watchWindow-1), pipe.LRange(ctx, l.config.Name, -watchWindow, -1)
-	_, err := pipe.Exec(ctx)
-	slices.Reverse(tail.Val())
-	return ends{head.Val(), tail.Val()}, err
+	_, _ = pipe.Process(ctx, head), pipe.Process(ctx, tail)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return ends{}, err
+	}
+	now = ends{flatten([]any{head.Val()}), flatten([]any{tail.Val()})}
+	slices.Reverse(now.tail)
+	return now, nil
 }
 
 // joins returns what it tells that the ends are other ones now.

@@ -201,7 +201,9 @@ func TestAdoptSeesWhereTheKeyGrows(t *testing.T) {
 		for _, command := range []string{"RPUSH", "LPUSH"} {
 			t.Run(string(kind)+"/"+command, func(t *testing.T) {
 				t.Parallel()
-				ctx, rdb, name := t.Context(), redistest.Start(t, kind).Client(t), harness.UniqueName(t)
+				server, ctx, name := redistest.Start(t, kind), t.Context(), harness.UniqueName(t)
+				rdb, hooked := server.Client(t), server.Client(t)
+				hooked.AddHook(shardedlist.NewHook(hooked, shardedlist.Match(name))) // which Adopt has to see past
 				pushed := 0
 				push := func() error {
 					pushed++
@@ -210,7 +212,7 @@ func TestAdoptSeesWhereTheKeyGrows(t *testing.T) {
 				for range 5000 {
 					require.NoError(t, push())
 				}
-				list := harness.OpenList(t, rdb, name, shardedlist.WithCapacity(100))
+				list := harness.OpenList(t, hooked, name, shardedlist.WithCapacity(100))
 				adopted := make(chan error, 1)
 				go func() { adopted <- list.Adopt(ctx, nil) }()
 				for adopting := true; adopting; {
