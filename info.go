@@ -22,7 +22,7 @@ type Info struct {
 	Unswept  int64 // upper bound for the shards that Del or LTrim removed from the list and that are not yet unlinked
 
 	Unsplit   int64 // elements of a plain list that was taken over, or is one, which Adopt has yet to move to shards
-	Newcomers int64 // elements at the plain key of the same name beside the list, which the next operation that watches the key takes in
+	Newcomers int64 // elements at the plain key of the same name beside the list, which the next operation takes in
 	Restoring bool  // Restore has begun, and has not returned
 	Restored  bool  // Restore has turned the list into the plain list at that key
 

@@ -77,7 +77,6 @@ func (a *app) infoCommand() *cobra.Command {
   unswept    upper bound of the shards of a deleted list that are not yet unlinked
   unsplit    elements of a plain list that adopt has yet to move to shards
   newcomers  elements at the plain key of that name beside the list
-  watched    true if a process that watches that key has pushed or popped
   form       as in ls: sharded, spread, adopted, restoring, restored or plain
   mode       how the server carries out operations: functions, or scripts, and why`,
 		Example: `  shardedlist info logs
