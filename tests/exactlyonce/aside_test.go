@@ -299,10 +299,10 @@ func TestExactlyOncePastLuaOverABrokenNetwork(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, %s, %s", kind, fault, name), func(t *testing.T) {
 					t.Parallel()
 					server, proxy := redistest.Shared(t, kind), redistest.NewProxy(t)
-					list := harness.NewList(t, server.Client(t), shardedlist.WithCapacity(5))
+					list := harness.NewList(t, server.Client(t), shardedlist.WithCapacity(1))
 					rdb, sent := server.Client(t, harness.Through(proxy)), &transactions{}
 					rdb.AddHook(sent)
-					broken := harness.OpenList(t, rdb, list.Name(), shardedlist.WithCapacity(5), harness.PastLua)
+					broken := harness.OpenList(t, rdb, list.Name(), shardedlist.WithCapacity(1), harness.PastLua)
 					proxy.Set(rates)
 					traffic := harness.NewTraffic(4)
 					traffic.Run(t, harness.FaultOperations()/2, harness.Strikes(proxy), func(ctx context.Context, value string) error {
