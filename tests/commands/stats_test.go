@@ -209,7 +209,7 @@ func TestUnknownOutcomesAreCounted(t *testing.T) {
 				sent := &listens{}
 				rdb.AddHook(sent)
 				proxy.Set(fault)
-				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 				defer cancel()
 				require.ErrorIs(t, call(ctx, list), shardedlist.ErrOutcomeUnknown)
 				proxy.Set(redistest.Faults{})
