@@ -236,10 +236,6 @@ func (t Transfer) ToItself(length int64, replace bool) (bool, error) {
 	return replace, nil
 }
 
-// SampledNodes is how many nodes of a shard MEMORY USAGE is to look at: where the server compresses lists, the first is larger than the
-// others.
-const SampledNodes = 100
-
 // Info describes how a list is stored.
 type Info struct {
 	First    int64 // id of the leftmost shard

@@ -4,8 +4,6 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/script"
 )
@@ -49,22 +47,19 @@ func (l *List) estimateBytes(ctx context.Context, info layout.Info, prefix strin
 	if samples == 0 {
 		return 0, nil
 	}
-	pipe := l.Client().Pipeline()
-	for i := range samples {
-		if prefix == "" { // it is a plain list
-			pipe.MemoryUsage(ctx, l.config.Name)
-			continue
+	keys := make([]string, samples)
+	for i := range keys {
+		if keys[i] = l.config.Name; prefix != "" { // else it is a plain list
+			keys[i] = prefix + strconv.FormatInt(info.First+int64(i)*(shards-1)/max(1, samples-1), 10)
 		}
-		pipe.MemoryUsage(ctx, prefix+strconv.FormatInt(info.First+i*(shards-1)/max(1, samples-1), 10), layout.SampledNodes)
 	}
-	replies, err := pipe.Exec(ctx)
-	if err != nil && !script.IsReply(err) {
+	sizes, err := script.MemoryUsage(ctx, l.Client(), keys)
+	if err != nil {
 		return 0, err
 	}
 	var ends, between, counted int64
-	for i, reply := range replies {
-		bytes := reply.(*redis.IntCmd).Val()
-		if i == 0 || i == len(replies)-1 {
+	for i, bytes := range sizes {
+		if i == 0 || i == len(sizes)-1 {
 			ends += bytes
 		} else {
 			between += bytes

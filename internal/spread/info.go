@@ -47,21 +47,21 @@ func (l *List) armed(ctx context.Context, p *pointers, first, last *shard) (bool
 func (l *List) estimateBytes(ctx context.Context, p *pointers, first, last int64) (int64, error) {
 	shards := last - first + 1
 	samples := min(shards, infoSamples)
-	pipe := l.Client().Pipeline()
-	var replies []*redis.IntCmd
-	for i := range samples {
-		id := first + i*(shards-1)/max(1, samples-1)
-		replies = append(replies, pipe.MemoryUsage(ctx, l.part(p, id).Shard(p.generation, id), layout.SampledNodes))
+	keys := make([]string, samples)
+	for i := range keys {
+		id := first + int64(i)*(shards-1)/max(1, samples-1)
+		keys[i] = l.part(p, id).Shard(p.generation, id)
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !script.IsReply(err) && !errors.Is(err, redis.Nil) {
+	sizes, err := script.MemoryUsage(ctx, l.Client(), keys)
+	if err != nil {
 		return 0, err
 	}
 	var ends, between, counted int64
-	for i, reply := range replies {
-		if i == 0 || i == len(replies)-1 {
-			ends += reply.Val()
+	for i, bytes := range sizes {
+		if i == 0 || i == len(sizes)-1 {
+			ends += bytes
 		} else {
-			between += reply.Val()
+			between += bytes
 			counted++
 		}
 	}
