@@ -30,7 +30,7 @@ func (sc *scenario) jobsSpec() jobsSpec {
 		Queues: []jobQueueSpec{
 			{Name: name + "free", Attempts: manyAttempts},
 			{Name: name + "few", Attempts: fewAttempts, Concurrency: 5},
-			{Name: name + "slow", Attempts: manyAttempts, Rate: 120, PopRight: true},
+			{Name: name + "slow", Attempts: manyAttempts, Rate: sc.rate, PopRight: true},
 		},
 	}
 }

@@ -214,7 +214,7 @@ func selectScenarios(only, servers, clients string) (scenarios []*scenario, err 
 		for _, kind := range kinds {
 			for _, how := range f.clients() {
 				if clients == "all" || slices.Contains(by, how) {
-					scenarios = append(scenarios, &scenario{fault: f, kind: kind, clients: how})
+					scenarios = append(scenarios, &scenario{fault: f, kind: kind, clients: how, rate: 120})
 				}
 			}
 		}

@@ -38,6 +38,7 @@ type scenario struct {
 	foreign bool   // the variant has another layout: its lists are neither read nor checked
 	only    string // "rounds", "queue", or "blocking queue": a queue whose consumers always block
 	out     string // the directory for histories that break a promise
+	rate    int64  // of jobs a second, where a queue limits it
 
 	server  *redistest.Server
 	rdb     redis.UniversalClient // the harness's own client, without faults
@@ -217,7 +218,7 @@ func (sc *scenario) longer() *scenario {
 	r := row{Fault: sc.row.Fault, Server: sc.row.Server, Clients: sc.row.Clients, Command: sc.row.Command}
 	return &scenario{
 		fault: sc.fault, kind: sc.kind, clients: sc.clients, seed: sc.seed, span: 3 * sc.span,
-		variant: sc.variant, foreign: sc.foreign, only: sc.only, out: sc.out, row: r,
+		variant: sc.variant, foreign: sc.foreign, only: sc.only, out: sc.out, rate: sc.rate, row: r,
 	}
 }
 
