@@ -32,7 +32,8 @@ type settings struct {
 // Without this option, the capacity is the server's list-max-listpack-size (in Redis 6.2 list-max-ziplist-size) if that is a
 // number of elements from 16 to MaxCapacity. The setting list-max-ziplist-entries takes precedence, but no server since Redis 3.2
 // has it. Otherwise a shard has about 128 KiB, and from 16 to 8,192 elements, by the lengths of those that the list has when it outgrows
-// its key. The first push asks the server, with CONFIG GET; if that is forbidden, the size decides.
+// its key. When elements become larger on the way, new shards hold fewer: none has more than 1 MiB and more than 16 elements. The first
+// push asks the server, with CONFIG GET; if that is forbidden, the size decides.
 //
 // A list that was longer than a shard when it outgrew its key gets a capacity of at most 1,000, and a smaller one if a shard of elements
 // like those at its ends would be larger than 256 KiB: so no step of Adopt or Restore takes long.

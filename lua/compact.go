@@ -11,7 +11,7 @@ import (
 func Compact(source string) string { return write(scan(source)) }
 
 // Minify returns what Compact does, without the functions that the source does not use, and with short names for its local
-// variables: what a pipeline sends. No name may stand for a local variable and for a global one.
+// variables and for what it calls most: what a pipeline sends. No name may stand for a local variable and for a global one.
 func Minify(source string) string {
 	tokens := scan(source)
 	for {
@@ -21,6 +21,7 @@ func Minify(source string) string {
 		}
 		tokens = used
 	}
+	tokens = nameCalls(tokens)
 	shorten(tokens)
 	return write(tokens)
 }
@@ -142,6 +143,42 @@ func endOf(tokens []token, i int) int {
 			}
 		}
 	}
+}
+
+// nameCalls gives functions of the server, and of Lua, local variables, if they are called so often that this saves space.
+func nameCalls(tokens []token) []token {
+	for _, function := range []string{"redis.call", "redis.pcall", "redis.error_reply", "string.sub", "string.match", "string.format",
+		"table.concat", "table.insert", "math.max", "math.min", "math.floor", "tonumber", "ipairs", "type"} {
+		words := scan(function)
+		isCall := func(i int) bool {
+			same := i+len(words) < len(tokens) && tokens[i].isName && tokens[i+len(words)].text == "("
+			for j := 0; same && j < len(words); j++ {
+				same = tokens[i+j].text == words[j].text
+			}
+			return same
+		}
+		calls := 0
+		for i := range tokens {
+			if isCall(i) {
+				calls++
+			}
+		}
+		if calls*(len(function)-2) < len("local ab=\n"+function) {
+			continue
+		}
+		name := token{text: strings.ReplaceAll(function, ".", "_") + "_", isName: true}
+		named := slices.Concat([]token{{text: "local"}, name, {text: "="}}, words, []token{{text: "\n"}})
+		for i := 0; i < len(tokens); i++ {
+			if isCall(i) {
+				named = append(named, name)
+				i += len(words) - 1
+			} else {
+				named = append(named, tokens[i])
+			}
+		}
+		tokens = named
+	}
+	return tokens
 }
 
 func countNames(tokens []token) map[string]int {

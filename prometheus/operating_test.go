@@ -1,6 +1,7 @@
 package shardedlistprom_test
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,16 +69,22 @@ func TestTheScriptOfRedisExporter(t *testing.T) {
 	exporter, dir := program(t, "prometheus-redis-exporter"), t.TempDir()
 	server := redistest.Start(t, redistest.Redis)
 	rdb := server.Client(t)
-	for name, elements := range map[string]int{"jobs": 3, "post": 11} {
-		list, err := shardedlist.New(rdb, name, shardedlist.WithCapacity(4))
-		require.NoError(t, err)
-		for range elements {
-			_, err := list.RPush(t.Context(), "an element")
+	jobs, err := shardedlist.New(rdb, "jobs", shardedlist.WithCapacity(4))
+	require.NoError(t, err)
+	_, err = jobs.RPush(t.Context(), 1, 2, 3)
+	require.NoError(t, err)
+	mail, err := shardedlist.New(rdb, "post")
+	require.NoError(t, err)
+	for _, size := range []int{10, 5000, 10} { // the capacities of its shards differ
+		for range 40 {
+			values := slices.Repeat([]any{strings.Repeat("-", size)}, 25_000/size)
+			_, err = mail.RPush(t.Context(), values...)
 			require.NoError(t, err)
 		}
 	}
-	mail, err := shardedlist.New(rdb, "post")
+	length, err := mail.LLen(t.Context())
 	require.NoError(t, err)
+	require.NotEmpty(t, rdb.HGet(t.Context(), "{post}:meta", "caps").Val())
 	require.NoError(t, mail.Rename(t.Context(), "mail")) // the keys of its shards keep the former name
 	require.NoError(t, rdb.RPush(t.Context(), "mail", "a newcomer").Err())
 
@@ -100,6 +108,6 @@ func TestTheScriptOfRedisExporter(t *testing.T) {
 		metrics = string(body)
 		return err == nil && strings.Contains(metrics, "redis_up 1")
 	}, time.Minute, 50*time.Millisecond)
-	assert.Equal(t, []string{`redis_script_values{key="jobs"} 3`, `redis_script_values{key="mail"} 12`},
+	assert.Equal(t, []string{`redis_script_values{key="jobs"} 3`, fmt.Sprintf(`redis_script_values{key="mail"} %d`, length+1)},
 		regexp.MustCompile(`(?m)^redis_script_values.*`).FindAllString(metrics, -1))
 }

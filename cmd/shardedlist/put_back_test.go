@@ -151,7 +151,7 @@ func store(t *testing.T, rdb redis.UniversalClient, layout, name string, element
 func TestOnlyTheLastPageIsPutBack(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
-	run(t, server, strings.NewReader(strings.Repeat("x\n", 3*page)), "rpush", "l")
+	run(t, server, strings.NewReader(strings.Repeat("x\n", 3*page)), "rpush", "l", "--capacity", "512") // in larger shards the embedded server takes seconds
 	var stderr bytes.Buffer
 	code := execute(t.Context(), []string{"lpop", "l", "30000", "--redis", server.Addr()}, nil, &limited{room: 2*page + 2, err: syscall.ENOSPC}, &stderr)
 	assert.Equal(t, exitFailure, code)

@@ -68,9 +68,10 @@ func (e *end) countPush(op *session.Operation, reply any) int {
 	return pushed
 }
 
-// pushAside is how values are pushed at the end without passing through Lua.
-func (e *end) pushAside(values []any) *session.Aside {
+// pushAside is how values of so many bytes are pushed at the end without passing through Lua.
+func (e *end) pushAside(values []any, bytes int) *session.Aside {
 	begin, end := e.asideScript(pushBegin, len(values)), e.asideScript(pushEnd, len(values))
+	begin.Append(bytes, e.list.capacity.word())
 	return &session.Aside{Begin: begin, End: end, Command: strings.ToLower(string(e.side)) + "pushx", Values: values, Told: e.toldAside}
 }
 

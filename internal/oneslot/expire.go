@@ -17,7 +17,7 @@ var (
 // ContinueExpiry makes expire.lua set no time, but continue unfinished work.
 const ContinueExpiry layout.ExpiryKind = "continue"
 
-// Replies of expire.lua and transfer.lua other than 1, which means yes.
+// Replies of expire.lua, rename.lua and copy.lua other than 1, which means yes.
 const (
 	verdictNotYet   = int64(-1) // to be repeated
 	verdictNo       = int64(0)

@@ -77,7 +77,7 @@ func (e *end) joinPushes(requests []*batch.Request) session.Operation {
 		op.Append(r.Values...)
 	}
 	if op.PutsBack == 0 && e.suitsAside(count, bytes) {
-		op.Aside = e.pushAside(op.Args()[2:])
+		op.Aside = e.pushAside(op.Args()[2:], bytes)
 	}
 	return op
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/session"
 )
 
-var transferScript = script.Load("transfer")
+var transfers = map[layout.Transfer]*script.Script{layout.Rename: script.Load("rename"), layout.Copy: script.Load("copy")}
 
 // Transfer renames or copies the list.
 func (l *List) Transfer(how layout.Transfer, to layout.List, replace bool) (session.Operation, error) {
@@ -20,8 +20,8 @@ func (l *List) Transfer(how layout.Transfer, to layout.List, replace bool) (sess
 	if replace {
 		mode = "replace"
 	}
-	op := operationOn(lists, transferScript, 2)
-	op.Append(string(how), mode)
+	op := operationOn(lists, transfers[how], 2)
+	op.Append(mode)
 	op.Finish = func(ctx context.Context, reply any) (any, error) {
 		verdict := reply.(int64)
 		lists[1].continueExpiry(ctx, verdict)

@@ -91,7 +91,7 @@ var (
 // What ends the reply of a script that has done a part of the work, and is to be sent again.
 const (
 	newcomersWait = "elements of the plain list are being moved to the list" // shared/take_in.lua
-	gathers       = "shards are being moved to one"                          // commands/transfer.lua
+	gathers       = "shards are being moved to one"                          // commands/rename.lua
 )
 
 // RefusesScripts reports whether a server does not carry out any script, so that it has carried out none.

@@ -68,6 +68,7 @@ local from = math.max(tonumber(ARGV[1]) or list.first, list.first)
 local to = math.min(from + STEP - 1, list.last)
 for id = from, to do
   local size, away = size_of(list.shards .. id)
+  local cap = cap_at(list, id)
   local at_end = id == list.first or id == list.last
   if away then
     return missing(list, id)
@@ -75,8 +76,8 @@ for id = from, to do
     breach('shard ', id, ' is not a list')
   elseif size == 0 then
     breach('shard ', id, ' is missing')
-  elseif size ~= list.cap and not at_end and (id ~= list.part or size > list.cap) then
-    breach('shard ', id, ' holds ', size, ' elements, the capacity is ', list.cap)
+  elseif size ~= cap and not at_end and (id ~= list.part or size > cap) then
+    breach('shard ', id, ' holds ', size, ' elements, the capacity is ', cap)
   end
   local left = redis.call('PTTL', list.shards .. id)
   if left >= 0 and not list.expires then

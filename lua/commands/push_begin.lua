@@ -1,9 +1,9 @@
 -- Puts the end shard aside, for a plain command to push onto it, see shared/aside.lua.
 --
--- requires: fast/begin shared/aside
+-- requires: fast/begin shared/aside shared/capacities
 --
 -- KEYS  1 meta
--- ARGV  1 to 3 see shared/operation.lua, 4 'L' or 'R', 5 the number of values
+-- ARGV  1 to 3 see shared/operation.lua, 4 'L' or 'R', 5 the number of values, 6 their bytes, 7 the capacity, as in push.lua
 -- Reply 1; or 0 if the push is none of the common cases, or has been done; or the error of RENAME
 -- Flags allow-oom
 -- Cost  O(1).
@@ -12,7 +12,8 @@
 
 local NEW_SHARDS = 16 -- that a push may need
 local COUNT = tonumber(ARGV[5])
-if not (HAS_ELEMENTS and not EXPIRES and RECORD and COUNT <= NEW_SHARDS * CAP and JOIN > 0) then
+local crowded = HAS_ELEMENTS and ARGV[7] + 0 <= 0 and is_crowded(CAP, ARGV[6] / COUNT, ARGV[7] + 0)
+if crowded or not (HAS_ELEMENTS and not EXPIRES and RECORD and COUNT <= NEW_SHARDS * CAP and JOIN > 0) then
   return 0
 end
 local others = 0

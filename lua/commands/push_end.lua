@@ -3,7 +3,7 @@
 -- requires: shared/is_new shared/aside shared/record
 --
 -- KEYS  1 meta
--- ARGV  1 to 5 those of push_begin.lua
+-- ARGV  those of push_begin.lua
 -- Reply the length of the list; or nil if nothing has been pushed: nothing was aside, or not all values have come, or the
 --       operation has been done or fenced meanwhile; or the error of COPY
 -- Flags allow-oom

@@ -49,14 +49,14 @@ local id = math.max(tonumber(ARGV[1]) or list.first, list.first)
 local final = math.min(tonumber(ARGV[2]) or list.last, list.last)
 local wanted = tonumber(ARGV[3])
 local found = {}
-if ARGV[1] == '' and id <= final and (list.part or redis.call('LLEN', list.shards .. final) > list.cap) then
+if ARGV[1] == '' and id <= final and (list.part or redis.call('LLEN', list.shards .. final) > cap_at(list, final)) then
   return false
 end
 while id <= final and wanted > 0 do
   local size = redis.call('LLEN', list.shards .. id)
   if size == 0 then
     return missing(list, id)
-  elseif size > list.cap then
+  elseif size > cap_at(list, id) then
     return false
   end
   found[#found + 1] = redis.call('LRANGE', list.shards .. id, 0, -1)

@@ -50,7 +50,7 @@ local function plain_only()
     return false
   end
   local list = { shards = prefix_of(PLAIN), first = 0, last = 0, join = 0 }
-  return { 0, 0, 0, size, 0, 0, '', 0, 0, '', size }, list, size, size
+  return { 0, 0, 0, size, 0, 0, '', 0, 0, '', size, 0 }, list, size, size
 end
 
 local layout = redis.pcall('HGET', META, 'layout')

@@ -39,8 +39,8 @@ if FAST and type(WRITTEN) == 'string' then
   local ending = more and string.byte(shards, -1)
   FAST = ending and ending ~= EQUALS
   if FAST and more == '+' then -- an expiry may be there, if nothing else is
-    local m = redis.call('HMGET', META, 'expires', 'stale', 'records', 'walk', 'restores', 'part')
-    local time = m[1] and not (m[2] or m[3] or m[4] or m[5] or m[6]) and redis.call('TIME')
+    local m = redis.call('HMGET', META, 'expires', 'stale', 'records', 'walk', 'restores', 'part', 'caps')
+    local time = m[1] and not (m[2] or m[3] or m[4] or m[5] or m[6] or m[7]) and redis.call('TIME')
     EXPIRES = time and time[1] * 1000 + time[2] / 1000 < m[1] + 0
     FAST = EXPIRES and first + 0 <= last + 0
   end

@@ -1,7 +1,7 @@
 -- Pushes values into an end shard that has room for them, or onto the plain key of a short list. KEYS and ARGV are those of
 -- commands/push.lua.
 --
--- requires: fast/begin shared/pieces
+-- requires: fast/begin shared/pieces shared/capacities
 
 local VALUE_COUNT
 
@@ -27,6 +27,9 @@ if FAST and (SHORT and ARGV[5] ~= '' or HAS_ELEMENTS and JOIN > 0) then
     others = redis.call('LLEN', SHARDS .. (LEFT and LAST or FIRST))
     FAST = others > 0
     others = others + (SPAN - 1) * CAP
+  end
+  if FAST and not SHORT and ARGV[5] ~= '' and ARGV[5] + 0 <= 0 then
+    FAST = not is_crowded(CAP, (#ARGV[6] + #ARGV[#ARGV]) / 2, ARGV[5] + 0)
   end
   if FAST and not SHORT and VALUE_COUNT > 1 then
     size = redis.call('LLEN', NEAR)

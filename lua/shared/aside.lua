@@ -11,8 +11,6 @@
 --
 -- requires: shared/pointers
 
-local ASIDE = '^3! (%S+) ([LR]) (%d+) (%d+) (.*)$'
-
 -- aside_name returns the name of what the operation puts aside, without PREFIX.
 local function aside_name()
   return 'op:' .. ARGV[1] .. ':' .. ARGV[2]
@@ -29,7 +27,7 @@ local function read_aside(layout)
   if string.byte(layout, 2) ~= 33 then -- '!'
     return nil
   end
-  local name, side, size, others, former = string.match(layout, ASIDE)
+  local name, side, size, others, former = string.match(layout, '^3! (%S+) ([LR]) (%d+) (%d+) (.*)$')
   local _, first, last, cap, _, shards = string.match(former or '', POINTERS)
   if not first then
     return nil

@@ -11,19 +11,6 @@
 
 local MOVED, MOVED_BYTES -- what this script has moved from key to key
 
--- fitting returns how many elements of a piece the script may yet move, from the last if backwards, and counts them as moved.
--- Any element may be the first.
-local function fitting(elements, backwards)
-  for i = 1, #elements do
-    local bytes = MOVED_BYTES + #elements[backwards and #elements + 1 - i or i]
-    if MOVED > 0 and bytes > MOVE_BYTES and not AT_ONCE then
-      return i - 1
-    end
-    MOVED, MOVED_BYTES = MOVED + 1, bytes
-  end
-  return #elements
-end
-
 -- next_piece returns how many of so many elements to look at next. It grows, so that few are read that are too large to be
 -- moved.
 local function next_piece(from, leftwards, number)
@@ -38,36 +25,45 @@ end
 -- shift_elements moves up to that many elements, which the key has, from its right end to the left end of another, or from left
 -- to right: as many as the script may move, or all of them if it must do all at once. They keep their order. It returns how
 -- many. Its first write is LTRIM, which OOM allows. The slot does not move.
-local function shift_elements(from, to, leftwards, number)
-  local shifted, fits, piece = 0, 0, 0
-  while shifted < number and fits == piece do
-    piece = next_piece(from, leftwards, number - shifted)
-    if piece < 1 then
-      return shifted
-    end
-    local elements = redis.call('LRANGE', from, leftwards and -piece or 0, leftwards and -1 or piece - 1)
-    fits = fitting(elements, leftwards)
-    if fits > 0 then
-      redis.call('LTRIM', from, leftwards and 0 or fits, leftwards and -fits - 1 or -1)
-    end
-    if leftwards then
-      local reversed = {}
-      for i = 1, fits do
-        reversed[i] = elements[piece + 1 - i]
+local shift_elements
+do
+  -- fitting returns how many elements of a piece the script may yet move, from the last if backwards, and counts them as moved.
+  -- Any element may be the first.
+  local function fitting(elements, backwards)
+    for i = 1, #elements do
+      local bytes = MOVED_BYTES + #elements[backwards and #elements + 1 - i or i]
+      if MOVED > 0 and bytes > MOVE_BYTES and not AT_ONCE then
+        return i - 1
       end
-      elements = reversed
+      MOVED, MOVED_BYTES = MOVED + 1, bytes
     end
-    push_values(leftwards and 'LPUSH' or 'RPUSH', to, elements, 1, fits)
-    shifted = shifted + fits
+    return #elements
   end
-  return shifted
-end
 
--- may_begin tells whether the script may carve another shard: a part only if it has moved nothing, since fast paths leave a
--- list with a part alone.
-local function may_begin(list, long, left)
-  local size = #redis.call('LINDEX', long, left and -1 or 0)
-  return MOVED == 0 or MOVED + list.cap <= MOVE_STEP and MOVED_BYTES + list.cap * size <= MOVE_BYTES
+  function shift_elements(from, to, leftwards, number)
+    local shifted, fits, piece = 0, 0, 0
+    while shifted < number and fits == piece do
+      piece = next_piece(from, leftwards, number - shifted)
+      if piece < 1 then
+        return shifted
+      end
+      local elements = redis.call('LRANGE', from, leftwards and -piece or 0, leftwards and -1 or piece - 1)
+      fits = fitting(elements, leftwards)
+      if fits > 0 then
+        redis.call('LTRIM', from, leftwards and 0 or fits, leftwards and -fits - 1 or -1)
+      end
+      if leftwards then
+        local reversed = {}
+        for i = 1, fits do
+          reversed[i] = elements[piece + 1 - i]
+        end
+        elements = reversed
+      end
+      push_values(leftwards and 'LPUSH' or 'RPUSH', to, elements, 1, fits)
+      shifted = shifted + fits
+    end
+    return shifted
+  end
 end
 
 -- carve moves the inner elements of a long end shard to a full one of their own, beside it; or those of a shard beside the
@@ -75,8 +71,9 @@ end
 -- this end, if the script must not move more, or while the slot moves, which it tells too.
 local function carve(list, left)
   local id, step = left and list.first or list.last, left and -1 or 1
+  local cap = cap_at(list, id)
   local fills, size = beside_part(list, left), redis.call('LLEN', list.shards .. id)
-  if list.part and not fills or not fills and size <= list.cap then
+  if list.part and not fills or not fills and size <= cap then
     return 0, false
   end
   local to, from = fills and list.part or id, fills and id or id + step
@@ -85,13 +82,15 @@ local function carve(list, left)
     return 0, true
   end
   local long = list.shards .. id
-  if fills and next_piece(long, left, 1) < 1 or not fills and not may_begin(list, long, left) then
-    return 0, false
+  local bytes = cap * #redis.call('LINDEX', long, left and -1 or 0)
+  local fits = MOVED == 0 or MOVED + cap <= MOVE_STEP and MOVED_BYTES + bytes <= MOVE_BYTES
+  if fills and next_piece(long, left, 1) < 1 or not fills and not fits then
+    return 0, false -- a part is begun only if all of it can be moved, or nothing has been: fast paths leave such a list alone
   end
   local ttl = list.expires and list.ttl
-  local lacks = list.cap
+  local lacks = cap
   if fills then
-    lacks = lacks - redis.call('LLEN', inner)
+    lacks = cap_at(list, to) - redis.call('LLEN', inner)
   else
     redis.call('RENAME', inner, outer) -- over what may be stale there
   end
@@ -107,13 +106,15 @@ end
 -- carve_at_times carves after a push of count elements onto a shard that had size: so often that the shard gets shorter, and so
 -- seldom that a push moves eight elements in the mean. It leaves large elements and large shards to commands/adopt.lua.
 local function carve_at_times(list, left, size, count)
-  if list.restores or list.gathers or list.cap > MOVE_STEP then
+  local id = left and list.first or list.last
+  local cap = cap_at(list, id)
+  if list.restores or list.gathers or cap > MOVE_STEP then
     return -- the shard is to become longer, or the push would move too much
   end
-  local period = math.max(1, math.floor(list.cap / 8))
+  local period = math.max(1, math.floor(cap / 8))
   if size % period + count >= period then
-    local inner = redis.call('LINDEX', list.shards .. (left and list.first or list.last), left and -1 or 0)
-    if #inner * list.cap <= MOVE_BYTES then
+    local inner = redis.call('LINDEX', list.shards .. id, left and -1 or 0)
+    if #inner * cap <= MOVE_BYTES then
       carve(list, left)
     end
   end

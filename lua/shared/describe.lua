@@ -14,7 +14,7 @@ local function describe(any)
   if not head then
     return nil, tail
   end
-  local capacity = is_empty(list) and 0 or list.cap
+  local capacity = is_empty(list) and 0 or cap_at(list, list.last)
   local unswept = 0
   for _, range in ipairs(list.stale or {}) do
     unswept = unswept + range.hi - range.lo + 1
@@ -25,6 +25,6 @@ local function describe(any)
   return {
     list.first, list.last, at_plain and 0 or capacity, length, list.armed and 1 or 0, unswept,
     not at_plain and list.shards or '', newcomers, list.join, state,
-    at_plain and length or is_empty(list) and 0 or unsplit(list, head, tail),
+    at_plain and length or is_empty(list) and 0 or unsplit(list, head, tail), #(list.steps or {}),
   }, list, head, tail
 end

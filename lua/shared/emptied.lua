@@ -19,7 +19,7 @@ local function on_emptied(list, keep_meta)
   elseif list.expires then
     redis.call('HDEL', META, 'expires', 'ttl', 'walk')
   end
-  list.expires = nil
+  list.expires, list.steps = nil, nil
   if list.stale or list.records or list.restores then
     save_list(list)
   end

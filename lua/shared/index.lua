@@ -18,11 +18,21 @@ local function locate(list, head, length, index)
     return list.first, index
   end
   index = index - head
-  if list.part and index >= (list.part - list.first) * list.cap - list.lacks then
+  if list.part and index >= full_length(list, list.first + 1, list.part) - list.lacks then
     index = index + list.lacks
   end
-  local between = math.min(math.floor(index / list.cap), list.last - list.first - 1) -- the last shard may be long
-  return list.first + 1 + between, index - between * list.cap
+  local id, cap = list.first + 1, cap_at(list, list.first + 1)
+  for _, step in ipairs(list.steps or {}) do
+    if step.id > id and step.id <= list.last then
+      local whole = (step.id - id) * cap
+      if index < whole then
+        break
+      end
+      index, id, cap = index - whole, step.id, step.cap
+    end
+  end
+  local between = math.min(math.floor(index / cap), list.last - id) -- the last shard may be long
+  return id + between, index - between * cap
 end
 
 -- clamp returns the first and the last index of a range, both counted from the left end. An empty range has first > last.

@@ -26,14 +26,14 @@ local function measure(list)
     if not size then
       return nil, problem
     end
-    list.lacks = list.cap - size
+    list.lacks = cap_at(list, list.part) - size
   end
-  return head, tail, head + tail + (list.last - list.first - 1) * list.cap - (list.part and list.lacks or 0)
+  return head, tail, head + tail + full_length(list, list.first + 1, list.last - 1) - (list.part and list.lacks or 0)
 end
 
 -- length_of returns the length of a shard. head and tail are those of measure.
 local function length_of(list, id, head, tail)
-  return id == list.first and head or id == list.last and tail or list.cap - (id == list.part and list.lacks or 0)
+  return id == list.first and head or id == list.last and tail or cap_at(list, id) - (id == list.part and list.lacks or 0)
 end
 
 -- find_between returns the error for a shard between the ends that is not here. measure has found the ends.
@@ -48,7 +48,8 @@ end
 -- unsplit returns how many elements commands/adopt.lua has to move from the end shards, which have these lengths.
 local function unsplit(list, head, tail)
   local function from(left, size)
-    return math.max(0, size - list.cap, beside_part(list, left) and math.min(list.lacks, size) or 0)
+    local cap = cap_at(list, left and list.first or list.last)
+    return math.max(0, size - cap, beside_part(list, left) and math.min(list.lacks, size) or 0)
   end
   return from(true, head) + (list.first < list.last and from(false, tail) or 0)
 end

@@ -10,7 +10,8 @@
 --   op:@<id>     the dedup record of a session that keeps it here, see shared/session.lua; and with such records:
 --   records      the Unix time in milliseconds until which one of them may be needed: meta stays, even if the list is empty
 --
---   restores     1 while commands/restore.lua turns the list into a plain one; or the time until which commands/transfer.lua is
+--   caps         what the capacities of shards are, see shared/capacities.lua
+--   restores     1 while commands/restore.lua turns the list into a plain one; or the time until which commands/rename.lua is
 --                making its shards one
 --   part         the id of a shard between the ends that may have fewer elements than the capacity, since a step has moved only
 --                some: the neighbour of one end shard
@@ -30,7 +31,7 @@
 -- Over maxmemory, Redis refuses commands that may grow the data set (HSET, RPUSH) until the script has written. Hence the
 -- second rule: a script that must work then, such as a pop or a delete, writes first with a command that never grows.
 --
--- requires: shared/known shared/aside shared/server shared/moving shared/stale shared/expired shared/plain
+-- requires: shared/known shared/aside shared/server shared/moving shared/stale shared/expired shared/plain shared/capacities
 
 local RECORD_MS -- how long the record that this script saves in the meta at KEYS[1] lives; shared/session.lua sets it
 
@@ -112,14 +113,26 @@ do
     return list, more
   end
 
+  -- read_steps reads the field caps.
+  local function read_steps(list, text)
+    list.saved_steps = text
+    if text and list.first <= list.last then
+      list.begun, list.steps = tonumber(string.match(text, '^%d+')), {}
+      for id, cap in string.gmatch(text, '(%-?%d+):(%d+)') do
+        table.insert(list.steps, { id = tonumber(id), cap = tonumber(cap) })
+      end
+    end
+  end
+
   -- read_more reads the other fields of meta. It returns the time at which the list expires, or nil.
   local function read_more(list)
-    local m = redis.call('HMGET', META, 'stale', 'expires', 'records', 'walk', 'restores', 'part', 'ttl')
+    local m = redis.call('HMGET', META, 'stale', 'expires', 'records', 'walk', 'restores', 'part', 'ttl', 'caps')
     read_records(list, m[3])
     read_stale(list, m[1])
     list.more, list.restores, list.ttl = m[4], m[5] == '1' and m[5], m[7]
     list.part = tonumber(m[6] or nil)
     list.saved_part = list.part
+    read_steps(list, m[8])
     list.gathers = m[5] and m[5] ~= '1' and tonumber(m[5]) > clock()
     return tonumber(m[2] or nil)
   end

@@ -103,8 +103,9 @@ local function close_gaps(list, plan, stale)
     if from == to then
       from = to + step
     end
-    while keeps[to] < list.cap and (near - from) * step >= 0 do
-      move_elements(list, plan, stale, from, to, math.min(list.cap - keeps[to], keeps[from]))
+    local cap = cap_at(list, to)
+    while keeps[to] < cap and (near - from) * step >= 0 do
+      move_elements(list, plan, stale, from, to, math.min(cap - keeps[to], keeps[from]))
       if keeps[from] == 0 then
         from = from + step
       end

@@ -38,8 +38,7 @@ end
 -- capacity_for returns how many elements of that many bytes on the average a shard has, if nobody has set a capacity. In place
 -- of one, cap is 0; or -1 if the server compresses lists but for their ends: then a shard has four times the bytes.
 local function capacity_for(bytes, cap)
-  local most = cap < 0 and 4 * SHARD_BYTES or SHARD_BYTES
-  return math.max(LEAST, math.min(MOST, math.floor(most / math.max(1, bytes))))
+  return math.max(LEAST, math.min(MOST, math.floor(SHARD_BYTES * (cap < 0 and 4 or 1) / math.max(1, bytes))))
 end
 
 -- bytes_of returns the average length of elements at the ends of a list at a key.

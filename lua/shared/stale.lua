@@ -42,5 +42,5 @@ local function detach(list)
   end
   queue_sweep(list, list.first, list.last)
   list.first, list.last = list.own.hi + 1, list.own.hi
-  list.expires, list.join = nil, 0
+  list.expires, list.join, list.steps = nil, 0, nil
 end

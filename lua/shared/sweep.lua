@@ -2,12 +2,12 @@
 --
 -- requires: shared/list shared/records
 
-local SWEEP_STEP = 20 -- stale shards that an operation looks at: more would delay it, and others
-
 -- sweep unlinks stale shards, SWEEP_STEP unless limit says how many, never a live one, and records the progress in meta. It
 -- tells whether it got on and is to continue.
 local sweep
 do
+  local SWEEP_STEP = 20 -- stale shards that an operation looks at: more would delay it, and others
+
   -- sweep_records drops the old records, and a meta that was there for them only.
   local function sweep_records(list)
     drop_old_records(META, clock())

@@ -22,8 +22,8 @@ function take_in(list, key, waiting, join)
   if type(size) == 'table' or size == 0 or is_moving(redis.pcall('EXISTS', key, list.shards .. next_id, PREFIX .. 'never')) then
     return nil
   end
-  local appends = list.first < list.last and (size > list.cap or beside_part(list, left))
-  local room = appends and waiting or math.max(0, list.cap - size)
+  local appends = list.first < list.last and (size > cap_at(list, id) or beside_part(list, left))
+  local room = appends and waiting or math.max(0, cap_at(list, id) - size)
   local wanted = math.min(waiting, room)
   local ttl = redis.call('PTTL', key)
   list.found = true

@@ -5,8 +5,6 @@
 --
 -- requires: shared/list shared/ring shared/shards
 
-local GRACE_MS = 60000 -- how long a shard outlives a list that expires, at the least
-
 -- taken_prefix returns a prefix that no other list has, for scripts that do not require shared/identity.lua, which explains it.
 local function taken_prefix(key)
   local time = table.concat(redis.call('TIME'))
@@ -17,25 +15,30 @@ end
 -- expire_all lets the list expire as a plain list does that has so many milliseconds left. Most such lists have one shard.
 -- Each shard gets its TTL at once, since meta must not promise what a client that dies would leave undone.
 -- commands/expire.lua explains the fields.
-local function expire_all(list, ttl)
-  local now = clock()
-  local near = math.min(now + ttl, 2 ^ 53) -- numbers up to here are exact
-  local at = string.format('%.0f', near)
-  local shard_ttl = list.expires and list.ttl
-  if not shard_ttl or tonumber(shard_ttl) < near + GRACE_MS or list.more then
-    shard_ttl = string.format('%.0f', 2 * near - now + 2 * GRACE_MS)
-    for id = list.first, list.last do
-      redis.call('PEXPIREAT', list.shards .. id, shard_ttl)
+local expire_all
+do
+  local GRACE_MS = 60000 -- how long a shard outlives a list that expires, at the least
+
+  function expire_all(list, ttl)
+    local now = clock()
+    local near = math.min(now + ttl, 2 ^ 53) -- numbers up to here are exact
+    local at = string.format('%.0f', near)
+    local shard_ttl = list.expires and list.ttl
+    if not shard_ttl or tonumber(shard_ttl) < near + GRACE_MS or list.more then
+      shard_ttl = string.format('%.0f', 2 * near - now + 2 * GRACE_MS)
+      for id = list.first, list.last do
+        redis.call('PEXPIREAT', list.shards .. id, shard_ttl)
+      end
     end
-  end
-  list.expires, list.now, list.more, list.ttl = near, now, true, shard_ttl
-  save_list(list)
-  redis.call('HDEL', META, 'walk')
-  redis.call('HSET', META, 'expires', at, 'ttl', shard_ttl)
-  if list.stale then
-    redis.call('PERSIST', META)
-  else
-    redis.call('PEXPIREAT', META, string.format('%.0f', tonumber(shard_ttl) + GRACE_MS))
+    list.expires, list.now, list.more, list.ttl = near, now, true, shard_ttl
+    save_list(list)
+    redis.call('HDEL', META, 'walk')
+    redis.call('HSET', META, 'expires', at, 'ttl', shard_ttl)
+    if list.stale then
+      redis.call('PERSIST', META)
+    else
+      redis.call('PEXPIREAT', META, string.format('%.0f', tonumber(shard_ttl) + GRACE_MS))
+    end
   end
 end
 
@@ -56,7 +59,7 @@ local function take_over(list, key, cap, says)
   local rings = list.armed and not is_away(BELL) and type(redis.pcall('LLEN', BELL)) == 'number'
   redis.call('RENAME', key, shard)
   list.shards, list.last, list.armed = prefix, list.first, false
-  list.cap = cap > 0 and cap or capacity_for(bytes_of(shard), cap)
+  list.cap, list.steps = cap > 0 and cap or capacity_for(bytes_of(shard), cap), nil
   list.only_records, list.more, list.found, list.join = nil, nil, true, join_after(list.join, says)
   if redis.call('EXISTS', META) == 1 then
     redis.call('HDEL', META, 'expires', 'ttl', 'walk') -- of a list that has expired

@@ -390,8 +390,8 @@ func TestARecordInTheMetaOfARenamedList(t *testing.T) {
 			command string
 			args    []any
 		}{
-			"copy":     {"transfer", []any{2, "COPY", ""}},
-			"renamenx": {"transfer", []any{2, "RENAME", ""}},
+			"copy":     {"copy", []any{2, ""}},
+			"renamenx": {"rename", []any{2, ""}},
 			"lmpop":    {"lmpop", []any{2, "L", 0, "woken", ""}},
 			"lmove":    {"lmove", []any{2, "L", "R", 2, 1, "", "", "no", ""}},
 		} {

@@ -128,7 +128,11 @@ const AsideSession = "11111111-2222-4333-8444-555555555555"
 
 func (a AsideStep) Script(t *testing.T, name string) any {
 	t.Helper()
-	reply, err := Client(a.List).Eval(t.Context(), lua.Source(name), []string{Keys(a.List).Meta}, "+"+a.List.Name(), AsideSession, 7, 60000, a.Side, len(a.Values)).Result()
+	args := []any{"+" + a.List.Name(), AsideSession, 7, 60000, a.Side, len(a.Values)}
+	if name == "push_begin" {
+		args = append(args, 1, 0)
+	}
+	reply, err := Client(a.List).Eval(t.Context(), lua.Source(name), []string{Keys(a.List).Meta}, args...).Result()
 	if err != redis.Nil {
 		require.NoError(t, err)
 	}

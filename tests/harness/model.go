@@ -41,14 +41,20 @@ func RunModel(t testing.TB, clients []redis.UniversalClient, capacity int, tape 
 	}
 }
 
-// NewModel returns the three lists, with a handle on the sharded list for each client.
+// NewModel returns the three lists, with a handle on the sharded list for each client. The capacity is by size if it is 0.
 func NewModel(t testing.TB, clients []redis.UniversalClient, capacity int) *Model {
 	m := &Model{T: t, Rdb: clients[0]}
-	m.Handles = []*shardedlist.ShardedList{NewList(t, clients[0], shardedlist.WithCapacity(capacity), shardedlist.WithPoppedAt("LEFT"))}
+	with := func(capacity int, options ...shardedlist.Option) []shardedlist.Option {
+		if capacity > 0 {
+			options = append(options, shardedlist.WithCapacity(capacity))
+		}
+		return options
+	}
+	m.Handles = []*shardedlist.ShardedList{NewList(t, clients[0], with(capacity, shardedlist.WithPoppedAt("LEFT"))...)}
 	name := m.Handles[0].Name()
 	m.Plain = "plain-" + name
 	for i, rdb := range clients[1:] {
-		m.Handles = append(m.Handles, OpenList(t, rdb, name, shardedlist.WithCapacity(capacity+i), shardedlist.WithPoppedAt("RIGHT"), PastLua))
+		m.Handles = append(m.Handles, OpenList(t, rdb, name, with(capacity+i, shardedlist.WithPoppedAt("RIGHT"), PastLua)...))
 	}
 	return m
 }

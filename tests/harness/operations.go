@@ -172,7 +172,7 @@ func Snapshot(t testing.TB, list *shardedlist.ShardedList) map[string]string {
 	for node, found := range KeysByNode(t, list) {
 		for _, key := range found {
 			value := Read(t, node, key)
-			if value == "" { // it has expired meanwhile
+			if value == "" { // it has expired meanwhile, or is a mark
 				continue
 			}
 			value = joins.ReplaceAllString(value, "${1}${2}x ") // an attempt to pop tells it, too

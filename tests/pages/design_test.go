@@ -77,6 +77,23 @@ func TestDesignPageNamesEveryKey(t *testing.T) {
 	_, err = (&script.Runner{Client: rdb}).Run(t.Context(), popInMeta)
 	require.NoError(t, err)
 	look() // holds a record
+	_, err = jobs.Del(t.Context())
+	require.NoError(t, err)
+	bySize, err := shardedlist.New(rdb, "jobs")
+	require.NoError(t, err)
+	for _, size := range []int{1, 10_000} {
+		for range 100 {
+			_, err = bySize.RPush(t.Context(), slices.Repeat([]any{strings.Repeat("x", size)}, 100)...)
+			require.NoError(t, err)
+		}
+	}
+	look()                              // has elements that have become larger
+	require.Eventually(t, func() bool { // when what it left has been swept
+		require.NoError(t, bySize.LTrim(t.Context(), -1, -1))
+		return rdb.Exists(t.Context(), "jobs").Val() == 1
+	}, 10*time.Second, time.Millisecond)
+	require.NoError(t, bySize.LTrim(t.Context(), 1, 0))
+	look() // had become short
 	_, err = list.RPush(t.Context(), "a list of another name has keys of the same form")
 	require.NoError(t, err)
 
