@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardedlist/shardedlist/internal/hook"
 	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/stats"
 )
 
@@ -34,7 +35,8 @@ import (
 // LMOVE, RPOPLPUSH, LMPOP, RENAME and COPY, and BRPOPLPUSH and BLMOVE from a key that matches, may have another key that does not. The
 // list there stays a plain one, whatever its length.
 //
-// A list at a key that matches is the list of that name, as [New] explains, also one from before the hook.
+// A list at a key that matches is the list of that name, as [New] explains, also one from before the hook. KEYS and SCAN have such lists under
+// their names, and none of the keys that they are stored in.
 //
 // rdb is the client, cluster client, ring or failover client to which you add the hook. It also works on a Conn or Tx of that
 // client, but list commands outside a pipeline may then use other connections. A client that go-redis creates without hooks, as
@@ -59,7 +61,7 @@ func NewHook(rdb redis.UniversalClient, match func(key string) bool, opts ...Opt
 	case isFullDuplex(rdb):
 		open = failing(hook.ErrFullDuplex)
 	}
-	h := hook.New(match, open, rdb)
+	h := hook.New(match, open, oneslot.Naming, rdb)
 	addToNodes(rdb, h)
 	return &Hook{h, counters}
 }

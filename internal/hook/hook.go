@@ -24,6 +24,7 @@ var ErrUnsupported = errors.New("not supported on a sharded list")
 type Hook struct {
 	match   func(key string) bool
 	open    func(key string, matches bool) (layout.List, error)
+	naming  Naming
 	client  redis.UniversalClient
 	retries bool // the client repeats commands whose connection has failed
 
@@ -33,8 +34,8 @@ type Hook struct {
 
 // New returns a hook of the client for the keys that match. open returns the list that stands in for a key: one that stays a plain list, if
 // the key does not match.
-func New(match func(key string) bool, open func(key string, matches bool) (layout.List, error), client redis.UniversalClient) *Hook {
-	return &Hook{match: match, open: open, client: client, retries: script.Retries(client)}
+func New(match func(key string) bool, open func(key string, matches bool) (layout.List, error), naming Naming, client redis.UniversalClient) *Hook {
+	return &Hook{match: match, open: open, naming: naming, client: client, retries: script.Retries(client)}
 }
 
 // maxRecent limits the number of lists that a hook keeps, to twice as many: the number of names may be unlimited.
@@ -87,10 +88,13 @@ func (h *Hook) processes(next redis.ProcessHook) redis.ProcessHook {
 			return setReply(cmd, nil, err)
 		}
 		c := h.recognize(cmd)
-		if c == nil {
-			return next(ctx, cmd)
+		if c != nil {
+			return h.process(ctx, c, next)
 		}
-		return h.process(ctx, c, next)
+		if l := h.listing(cmd); l != nil {
+			return h.listKeys(h.passOn(ctx), l, next)
+		}
+		return next(ctx, cmd)
 	}
 }
 

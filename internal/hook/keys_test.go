@@ -43,7 +43,7 @@ func TestKeysAreWhereTheServerSeesThem(t *testing.T) {
 					require.Regexp(t, "has no key arguments|Invalid command specified", err.Error(), line) // Redis 7.0 has no CLIENT SETINFO
 				}
 				var keys []string
-				h := New(func(string) bool { return true }, nil, nil)
+				h := New(func(string) bool { return true }, nil, nil, nil)
 				c := h.recognize(redis.NewCmd(t.Context(), args...))
 				if c != nil {
 					for _, key := range c.keys {
@@ -58,7 +58,7 @@ func TestKeysAreWhereTheServerSeesThem(t *testing.T) {
 
 // A command without a key that matches is passed on as it is.
 func TestOtherCommandsCostNoAllocation(t *testing.T) {
-	h := New(func(key string) bool { return strings.HasPrefix(key, "queue:") }, nil, nil)
+	h := New(func(key string) bool { return strings.HasPrefix(key, "queue:") }, nil, nil, nil)
 	for _, line := range []string{"get a", "set a b ex 1", "mset a 1 b 2", "lpush a b c", "blpop a b 0", "lmpop 2 a b left", "zunionstore a 2 b c", "eval x 1 a b", "ping"} {
 		var args []any
 		for word := range strings.FieldsSeq(line) {

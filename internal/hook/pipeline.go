@@ -24,6 +24,16 @@ func (h *Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 
 // pipelines carries out pipelines and transactions, on a connection that may watch keys or on any.
 func (h *Hook) pipelines(next redis.ProcessPipelineHook, watched bool) redis.ProcessPipelineHook {
+	direct := h.withoutListings(next, watched)
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if listings := h.listings(cmds); listings != nil {
+			return h.listInPipeline(ctx, cmds, listings, direct)
+		}
+		return direct(ctx, cmds)
+	}
+}
+
+func (h *Hook) withoutListings(next redis.ProcessPipelineHook, watched bool) redis.ProcessPipelineHook {
 	fail := func(cmds []redis.Cmder, err error) error {
 		for _, cmd := range cmds {
 			cmd.SetErr(err)

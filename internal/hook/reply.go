@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -81,6 +82,10 @@ func setArray(cmd redis.Cmder, reply []any) bool {
 		cmd.SetVal(each[string](reply))
 	case setter[[]int64]:
 		cmd.SetVal(each[int64](reply))
+	case *redis.ScanCmd:
+		cursor, err := strconv.ParseUint(reply[0].(string), 10, 64)
+		cmd.SetVal(each[string](reply[1].([]any)), cursor)
+		return err == nil
 	case *redis.KeyValuesCmd:
 		cmd.SetVal(reply[0].(string), each[string](reply[1].([]any)))
 	default:

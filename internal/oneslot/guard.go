@@ -67,7 +67,7 @@ var (
 const (
 	uuidForm    = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
 	recordForm  = `op:` + uuidForm + `(?::popped|:[1-9][0-9]*)?`
-	certainForm = `bell:` + uuidForm + `|` + recordForm + `|` + shardForm + `|` + partForm
+	certainForm = `bell:` + uuidForm + `|` + recordForm + `|` + shardForm + `|` + partForm + `|short\.meta`
 	partForm    = `part\.(?:meta|bell(?::` + uuidForm + `)?|` + recordForm + `|[0-9]{16}\.(?:0|-?[1-9][0-9]{0,18}))` // see package spread
 	shardForm   = `#[0-9a-f]{12}\.[0-9]+:(?:0|-?[1-9][0-9]{0,18})`
 )
@@ -83,6 +83,15 @@ func Owner(key string) (meta string, sure bool) {
 		return "", false
 	}
 	return match[1] + ":meta", certain.MatchString(key)
+}
+
+// Naming tells which list a key belongs to by its form; see hook.Naming.
+func Naming(key string) (name string, sure, isMeta bool) {
+	meta, sure := Owner(key)
+	if meta != "" {
+		name, _ = NameOf(meta)
+	}
+	return name, sure, name != "" && (key == meta || strings.HasSuffix(key, ":short.meta"))
 }
 
 // Reserved tells which of the keys may be a list's own, by their form: those that surely are, and those that are if the list exists.

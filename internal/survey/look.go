@@ -169,7 +169,7 @@ func (r *Row) read(fields []any) {
 	if ago := idle - time.Duration(metaTTL)*time.Millisecond; r.Armed && metaTTL > 0 && ago >= 0 {
 		r.LookedAgo = ago
 	}
-	if first < last {
+	if first < last && number(11) == 0 { // positions count full shards
 		r.ends = ends{prefix, (first+1)*r.Capacity - head, last*r.Capacity + tail}
 	}
 	if numbers, isQueue := fields[6].([]any); isQueue {

@@ -67,7 +67,7 @@ type ends struct {
 
 // Flow returns how many elements came in and went out between two looks at a list.
 //
-// Of a queue, they are the jobs that came and that ended. Of a list that is spread, or has several shards, they are what the ends moved:
+// Of a queue, they are the jobs that came and that ended. Of a list that is spread, or has several shards of one capacity, they are what the ends moved:
 // exactly what was pushed and popped if each end was used for one of the two only. Of any other list, only its length is known, so they
 // are the least that explains it, and exact is false.
 func Flow(before, after Row) (in, out int64, exact bool) {

@@ -7,6 +7,7 @@ package survey
 import (
 	"context"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,9 +106,9 @@ func namesOf(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq
 	if o.Match != "" {
 		matches, pattern = hook.Match(o.Match), o.Match
 	}
-	filters := []scan.Filter{
-		{Pattern: "*:meta", Type: "hash"}, {Pattern: "*" + timesKey, Type: "zset"},
-		{Pattern: strings.ToValidUTF8(pattern, "*"), Type: "list"},
+	filters := [][]scan.Filter{ // one after the other: a list that becomes short in between leaves a mark, see lua/shared/shrink.lua
+		{{Pattern: strings.ToValidUTF8(pattern, "*"), Type: "list"}},
+		{{Pattern: "*:meta", Type: "hash"}, {Pattern: "*" + timesKey, Type: "zset"}, {Pattern: "*:short.meta", Type: "string"}},
 	}
 	return func(yield func([]string, error) bool) {
 		var keys, looked int64
@@ -115,41 +116,50 @@ func namesOf(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq
 			keys, _ = scan.Size(ctx, rdb) // if a master is away, the scan tells
 		}
 		found := map[string]bool{}
-		for page, err := range scan.Pages(ctx, rdb, filters...) {
-			if err != nil {
-				yield(nil, err)
-				return
+		_, single := rdb.(*redis.Client)
+		var failed error
+		for half, filters := range filters {
+			if failed != nil && single { // of several, others may have answered
+				break
 			}
-			var names []string
-			for of, keys := range page.Keys {
-				for _, key := range keys {
-					if name := nameOf(of, key); name != "" && matches(name) && !found[name] {
+			for page, err := range scan.Pages(ctx, rdb, filters...) {
+				if err != nil {
+					failed = err
+					break
+				}
+				var names []string
+				for _, key := range slices.Concat(page.Keys...) {
+					if name := nameOf(key, half); name != "" && matches(name) && !found[name] {
 						found[name] = true
 						names = append(names, name)
 					}
 				}
+				if !yield(names, nil) {
+					return
+				}
+				if looked = min(looked+page.Looked, keys*int64(half+1)); o.Progress != nil {
+					o.Progress(looked/2, keys)
+				}
 			}
-			if !yield(names, nil) {
-				return
-			}
-			if looked = min(looked+page.Looked, keys); o.Progress != nil {
-				o.Progress(looked, keys)
-			}
+		}
+		if failed != nil {
+			yield(nil, failed)
 		}
 	}
 }
 
-// nameOf returns the name of the list that a key found by one of the filters tells of, or nothing.
-func nameOf(filter int, key string) (name string) {
-	switch filter {
-	case 0:
-		name, _ = oneslot.NameOf(key)
-	case 1:
-		name, _ = oneslot.NameOf(strings.TrimSuffix(key, timesKey) + ":meta")
-	default:
+// nameOf returns the name of the list that a key tells of, or nothing. Plain lists are found by the first half of the filters.
+func nameOf(key string, half int) (name string) {
+	prefix, isQueue := strings.CutSuffix(key, timesKey)
+	switch {
+	case half == 0:
 		if _, own := oneslot.Owner(key); !own {
 			name = key
 		}
+	case isQueue:
+		name, _ = oneslot.NameOf(prefix + ":meta")
+	default:
+		name, _, _ = oneslot.Naming(key)
 	}
 	return name
 }
