@@ -26,10 +26,10 @@ import (
 // one. A table made from what Redis and Valkey say of their commands tells where their keys are. A command that is not in it,
 // such as one of a module, is sent as it is. The empty key never matches.
 //
-// These fail with ErrUnsupported and do nothing: DUMP, RESTORE, MOVE, MIGRATE, SORT, SORT_RO, WATCH, EVAL, EVALSHA, EVAL_RO,
+// These fail with ErrUnsupported and do nothing: DUMP, RESTORE, MOVE, MIGRATE, SORT, SORT_RO, EVAL, EVALSHA, EVAL_RO,
 // EVALSHA_RO, FCALL and FCALL_RO on a key that matches; BLPOP, BRPOP and BLMPOP on keys of which only some match, and BLMOVE and its
 // like from a key that does not match to one that does; RENAME and COPY of a list that is longer than one key to a name that does not
-// match, and COPY over such a list; MULTI by itself or as a command of a Pipeline, and SELECT of another database; and a write to a key
+// match, and COPY over such a list; MULTI by itself, MULTI or WATCH as a command of a Pipeline, WATCH of a list over many slots, and SELECT of another database; and a write to a key
 // that a sharded list is stored in. If a key that matches holds another type, list commands fail with WRONGTYPE.
 //
 // LMOVE, RPOPLPUSH, LMPOP, RENAME and COPY, and BRPOPLPUSH and BLMOVE from a key that matches, may have another key that does not. The
@@ -39,9 +39,10 @@ import (
 // their names, and none of the keys that they are stored in.
 //
 // rdb is the client, cluster client, ring or failover client to which you add the hook. It also works on a Conn or Tx of that
-// client, but list commands outside a pipeline may then use other connections. A client that go-redis creates without hooks, as
-// WithTimeout does, needs the hook again. Call NewHook before the first command of a cluster client: Watch calls the hooks of
-// nodes only, and a node that go-redis has met before does not get them. Add the hook to that client alone: a node of it has it.
+// client, on whose connection list commands go, too, unless they wait or are repeated after a failure. A client that go-redis
+// creates without hooks, as WithTimeout does, needs the hook again. Call NewHook before the first command of a cluster client:
+// Watch calls the hooks of nodes only, and a node that go-redis has met before does not get them. Add the hook to that client
+// alone: a node of it has it.
 //
 // DO NOT USE IT WITH AN AUTOPIPELINE WHOSE AutoPipelineOptions HAVE FullDuplex. go-redis sends its commands before it calls any
 // hook, so they act on plain keys beside the sharded lists. If FullDuplex is among the options of rdb, every command on a key

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -16,13 +17,19 @@ import (
 var ErrFullDuplex = fmt.Errorf("shardedlist: %w: an AutoPipeline with FullDuplex sends commands past hooks: set FullDuplex to false", ErrUnsupported)
 
 // calledInFullDuplex tells, in a method of a hook, who calls. go-redis calls ProcessHook for each command there, and otherwise once
-// for all.
-func calledInFullDuplex() bool {
-	var callers [8]uintptr
-	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
+// for all of a client, a Conn or a Tx.
+func calledInFullDuplex() bool { return calledBy("fdEngine).hostHook") }
+
+// calledForOneConnection tells, in a method of a hook, that it is called for a Conn or a Tx.
+func calledForOneConnection() bool { return calledBy(".newConn", ".newTx") }
+
+// calledBy tells whether the method of the hook that calls it was called by one of these functions of go-redis.
+func calledBy(functions ...string) bool {
+	var callers [16]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
 	for {
 		frame, more := frames.Next()
-		if strings.HasSuffix(frame.Function, "fdEngine).hostHook") {
+		if slices.ContainsFunc(functions, func(name string) bool { return strings.HasSuffix(frame.Function, name) }) {
 			return true
 		}
 		if !more {

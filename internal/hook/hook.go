@@ -78,17 +78,22 @@ func (h *Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	if calledInFullDuplex() {
 		return h.refuse(next)
 	}
-	return h.processes(next)
+	return h.processes(next, calledForOneConnection())
 }
 
-// processes carries out commands that stand alone.
-func (h *Hook) processes(next redis.ProcessHook) redis.ProcessHook {
+// processes carries out commands that stand alone, on one connection if it is that of a Conn or Tx.
+func (h *Hook) processes(next redis.ProcessHook, one bool) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if err := h.elsewhere(cmd); err != nil {
 			return setReply(cmd, nil, err)
 		}
-		c := h.recognize(cmd)
-		if c != nil {
+		switch c := h.recognize(cmd); {
+		case c == nil:
+		case c.name == "watch":
+			return h.watch(ctx, c, next)
+		case one && !c.waits() && !h.takesSteps(c, false):
+			return h.onConnection(h.passOn(ctx), c, next)
+		default:
 			return h.process(ctx, c, next)
 		}
 		if l := h.listing(cmd); l != nil {
@@ -121,11 +126,7 @@ func (h *Hook) process(ctx context.Context, c *invocation, next redis.ProcessHoo
 
 // together carries out a command on many lists in one round trip.
 func (h *Hook) together(ctx context.Context, c *invocation) error {
-	p := pipeline{hook: h, until: script.Deadline(ctx), calls: map[redis.Cmder]*invocation{}}
-	if err := p.add(ctx, c.cmd, c); err != nil {
-		return err
-	}
-	_ = p.exec(ctx, func(ctx context.Context, cmds []redis.Cmder) error { // the command has its own error
+	return h.asPipeline(ctx, c, func(ctx context.Context, cmds []redis.Cmder) error {
 		pipe := h.client.Pipeline()
 		for _, cmd := range cmds {
 			_ = pipe.Process(ctx, cmd)
@@ -133,6 +134,29 @@ func (h *Hook) together(ctx context.Context, c *invocation) error {
 		_, err := pipe.Exec(ctx)
 		return err
 	})
+}
+
+// onConnection carries out a command on the connection of a Conn or Tx: while many callers watch, the pool may have no other.
+func (h *Hook) onConnection(ctx context.Context, c *invocation, next redis.ProcessHook) error {
+	return h.asPipeline(ctx, c, func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			err := next(ctx, cmd)
+			if script.IsUnknown(err) && script.LoadBy(ctx, next) == nil {
+				err = next(ctx, cmd)
+			}
+			cmd.SetErr(err)
+		}
+		return firstError(cmds)
+	})
+}
+
+// asPipeline carries out a command as a pipeline of one would.
+func (h *Hook) asPipeline(ctx context.Context, c *invocation, send redis.ProcessPipelineHook) error {
+	p := pipeline{hook: h, until: script.Deadline(ctx), calls: map[redis.Cmder]*invocation{}}
+	if err := p.add(ctx, c.cmd, c); err != nil {
+		return err
+	}
+	_ = p.exec(ctx, send) // the command has its own error
 	return c.cmd.Err()
 }
 

@@ -21,7 +21,7 @@ func (n onNode) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	if calledInFullDuplex() {
 		return n.hook.refuse(next)
 	}
-	direct := n.hook.processes(next)
+	direct := n.hook.processes(next, calledForOneConnection())
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if n.hook.passedOn(ctx) {
 			return next(ctx, cmd)

@@ -19,7 +19,7 @@ import (
 
 // ProcessPipelineHook implements redis.Hook.
 func (h *Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return h.pipelines(next, false)
+	return h.pipelines(next, calledForOneConnection())
 }
 
 // pipelines carries out pipelines and transactions, on a connection that may watch keys or on any.
@@ -81,7 +81,7 @@ func opensTransaction(cmd redis.Cmder) bool { return cmd.Name() == "multi" }
 // transaction carries out commands between MULTI and EXEC. If one of them is refused, none is sent. If the connection may watch keys,
 // the transaction is sent once: EXEC forgets them, even where it refuses.
 func (h *Hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook, watched bool) error {
-	p := pipeline{hook: h, atomic: true, until: script.Deadline(ctx), calls: map[redis.Cmder]*invocation{}}
+	p := pipeline{hook: h, atomic: true, watched: watched, until: script.Deadline(ctx), calls: map[redis.Cmder]*invocation{}}
 	for i, cmd := range cmds {
 		err := p.add(ctx, cmd, calls[i])
 		if c := calls[i]; err == nil && c != nil && h.takesSteps(c, true) {
@@ -158,6 +158,7 @@ func firstError(cmds []redis.Cmder) error {
 type pipeline struct {
 	hook      *Hook
 	atomic    bool      // it is a transaction
+	watched   bool      // its connection may watch keys
 	until     time.Time // how long all commands together wait for what was given up before
 	parts     []*part
 	failed    []redis.Cmder   // before they could be sent
@@ -281,7 +282,16 @@ func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) err
 	until := script.Deadline(ctx) // of all commands together
 	err := next(ctx, wire)
 	if p.atomic && p.forgotten() {
-		wire, err = p.again(ctx, next)
+		if len(p.others()) > 0 || !p.watched {
+			wire, err = p.again(ctx, next)
+		} else {
+			err = p.loseWatch(ctx)
+		}
+	}
+	if err != nil && firstError(wire) == nil { // another hook has kept all from being sent
+		for _, cmd := range wire {
+			cmd.SetErr(err)
+		}
 	}
 	p.refused = script.IsTransient(wire[0].Err())
 	for _, part := range p.parts {
@@ -310,6 +320,22 @@ func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) err
 		}
 	}
 	return err
+}
+
+// loseWatch makes a transaction whose functions were not there one that was not carried out because of what its connection watches: EXEC has
+// forgotten that, so the calls must not be sent again.
+func (p *pipeline) loseWatch(ctx context.Context) error {
+	var lost *session.Pending
+	for _, part := range p.parts {
+		for _, cmd := range part.sent {
+			cmd.SetErr(redis.TxFailedErr)
+		}
+		if len(part.pending) > 0 {
+			lost = &part.pending[0]
+		}
+	}
+	lost.Lost(ctx)
+	return redis.TxFailedErr
 }
 
 // foundSpread reports whether the part's operations were refused because the list turned out to be spread over many slots.

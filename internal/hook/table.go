@@ -17,7 +17,6 @@ var (
 
 // Hints for commands that a sharded list does not support.
 const (
-	noWatch  = "a transaction of list commands, or one command that moves elements, needs no WATCH"
 	noForm   = "read it with LRANGE and push what was read"
 	noSort   = "read it with LRANGE and sort what was read"
 	noOther  = "there is no other database for it: copy it under another name, or read it with LRANGE and push what was read"
@@ -81,7 +80,7 @@ var commands = map[string]*command{
 	"object|refcount": {arity: 3, general: true, translate: translateObject},
 	"memory|usage":    {arity: -3, general: true, translate: translateMemoryUsage},
 
-	"watch":      {arity: -2, keys: allKeys, hint: noWatch},
+	"watch":      {arity: -2, keys: allKeys, general: true, translate: refuseWatch},
 	"dump":       {arity: 2, keys: oneKey, hint: noForm},
 	"restore":    {arity: -4, keys: oneKey, hint: noForm},
 	"move":       {arity: 3, keys: oneKey, hint: noForm},

@@ -75,6 +75,11 @@ type List interface {
 	// Memory has the bytes that the list takes, an int64, or nil if there is none.
 	Memory() session.Operation
 
+	// Watched returns the keys that WATCH of the list watches, the first of which is a hash, and Ends those that it watches besides, by the
+	// field layout of that hash, read when they were watched: each write to the list changes one of them.
+	Watched() []string
+	Ends(layout string) ([]string, error)
+
 	// Guard returns the script that carries out a command of another type, and Vacant an operation that fails where it must.
 	Guard(g Guard) (script.Call, error)
 	Vacant(g Guard) (session.Operation, error)

@@ -222,7 +222,7 @@ func (r *Runner) load(ctx context.Context, key string, attempt int, began time.T
 		err = node.Process(ctx, NewCommand(ctx, words...))
 	}
 	switch {
-	case err == nil || IsReply(err) && strings.Contains(err.Error(), "already exists"):
+	case err == nil || isLoaded(err):
 		s.see(addr)
 		return nil
 	case IsTransient(err):
@@ -235,10 +235,36 @@ func (r *Runner) load(ctx context.Context, key string, attempt int, began time.T
 	}
 }
 
+// Lost loads the library on the server of the key, which has lost it, if there is a connection at once. Else those who prepare their own
+// connection do.
+func (r *Runner) Lost(ctx context.Context, key string) {
+	s := serversOf(r.Client)
+	s.mu.Lock()
+	clear(s.loaded)
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	_ = r.load(ctx, key, 0, time.Now())
+}
+
+// LoadBy loads the library on the server to which process sends a command.
+func LoadBy(ctx context.Context, process redis.ProcessHook) error {
+	err := process(ctx, NewCommand(ctx, "function", "load", lua.Functions().Text))
+	if isLoaded(err) {
+		return nil
+	}
+	return err
+}
+
 // Prepare loads the library on the server of the key, if that has functions and has not been seen to have it. surely says that it must have
 // been seen since the last connection was made, to a server that may be another one: without the functions, the other commands of a
 // transaction would be carried out alone.
 func (r *Runner) Prepare(ctx context.Context, key string, surely bool) {
+	r.PrepareBy(ctx, key, surely, nil)
+}
+
+// PrepareBy is Prepare on a connection to the server, by which process sends a command, unless it is nil.
+func (r *Runner) PrepareBy(ctx context.Context, key string, surely bool, process redis.ProcessHook) {
 	s := serversOf(r.Client)
 	if !s.functions() {
 		return
@@ -247,12 +273,19 @@ func (r *Runner) Prepare(ctx context.Context, key string, surely bool) {
 	if err != nil || s.sees(addr, surely) {
 		return
 	}
-	began := time.Now()
-	switch err := node.Process(ctx, NewCommand(ctx, "fcall", lua.Functions().Function(lua.IsLoaded), 0)); {
+	began, alone := time.Now(), process == nil
+	if alone {
+		process = node.Process
+	}
+	switch err := process(ctx, NewCommand(ctx, "fcall", lua.Functions().Function(lua.IsLoaded), 0)); {
 	case err == nil:
 		s.see(addr)
-	case IsUnknown(err):
+	case IsUnknown(err) && alone:
 		_ = r.load(ctx, key, 0, began)
+	case IsUnknown(err):
+		if LoadBy(ctx, process) == nil {
+			s.see(addr)
+		}
 	case refusesFunctions(err):
 		s.refuse(err)
 	}
@@ -277,6 +310,9 @@ func nodeOf(ctx context.Context, rdb redis.UniversalClient, key string) (node re
 
 // IsUnknown reports whether the server does not know a function that was called. It has done nothing.
 func IsUnknown(err error) bool { return IsReply(err) && err.Error() == "ERR Function not found" }
+
+// isLoaded reports whether the server has refused to load a library because it has it.
+func isLoaded(err error) bool { return IsReply(err) && strings.Contains(err.Error(), "already exists") }
 
 // isFull reports whether the server has refused something because its memory is full.
 func isFull(err error) bool { return err != nil && redis.HasErrorPrefix(err, "OOM ") }

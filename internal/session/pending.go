@@ -56,6 +56,9 @@ func (p Pending) Ready(ctx context.Context, surely bool) {
 	p.op.pool.Runner.Prepare(ctx, p.op.call.Key(), surely)
 }
 
+// Lost is told that the server of the operation has lost the functions.
+func (p Pending) Lost(ctx context.Context) { p.op.pool.Runner.Lost(ctx, p.op.call.Key()) }
+
 // OnCluster reports whether the call goes to a cluster, whose slots may move.
 func (p Pending) OnCluster() bool {
 	_, cluster := p.op.pool.Runner.Client.(*redis.ClusterClient)

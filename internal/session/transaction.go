@@ -38,7 +38,9 @@ func (t Transaction) End(ctx context.Context, until time.Time, got []Result, exe
 			got[i].Err = nil
 		}
 	}
-	refused := moves || slices.ContainsFunc(got, func(r Result) bool { return script.RefusesScripts(r.Err) })
+	refused := moves || slices.ContainsFunc(got, func(r Result) bool {
+		return script.RefusesScripts(r.Err) || r.Err == redis.TxFailedErr // somebody has changed what the connection watches
+	})
 	if executed || refused || len(t.records()) == 0 {
 		for i, p := range t.Pending {
 			results = append(results, p.over(got[i]))

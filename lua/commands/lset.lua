@@ -34,6 +34,9 @@ if problem then
 end
 
 redis.call('LSET', list.shards .. id, offset, ARGV[5])
+if id ~= list.first and id ~= list.last then
+  save_list(list) -- to watch a list is to watch meta and the ends
+end
 sweep(list)
 save_result('OK')
 return redis.status_reply('OK')

@@ -29,7 +29,7 @@ var specs = []struct {
 	{"lists", "*", "^go-redis Commands lists ", 27, "testdata/goredis-lists.skip"},
 	{"keys", "*", "^go-redis Commands keys ", 16, "testdata/goredis-keys.skip"},
 	{"pipelines", "*", "^go-redis pipelining ", 18, ""},
-	{"transactions", "*", "^go-redis Tx ", 4, "testdata/goredis-transactions.skip"},
+	{"transactions", "*", "^go-redis Tx ", 4, ""},
 	{"transactions beside lists", "list*", "^go-redis Tx ", 20, ""},
 }
 

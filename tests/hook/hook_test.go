@@ -114,8 +114,13 @@ func TestHookServesWatchOnClustersAndRings(t *testing.T) {
 			require.ErrorIs(t, err, redis.TxFailedErr)
 			require.EqualValues(t, 8, rdb.LLen(ctx, key).Val())
 
-			err = rdb.(harness.Watcher).Watch(ctx, func(*redis.Tx) error { return nil }, key)
-			require.ErrorIs(t, err, shardedlist.ErrUnsupported)
+			err = rdb.(harness.Watcher).Watch(ctx, func(tx *redis.Tx) error {
+				require.NoError(t, rdb.LSet(ctx, key, 4, "changed").Err())
+				_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.RPush(ctx, key, 5).Err() })
+				return err
+			}, key)
+			require.ErrorIs(t, err, redis.TxFailedErr)
+			require.EqualValues(t, 8, rdb.LLen(ctx, key).Val())
 			require.NoError(t, rdb.Del(ctx, key).Err())
 			assert.Equal(t, "none", rdb.Do(ctx, "type", key).Val(), "nothing is at the key itself")
 		})
@@ -293,7 +298,6 @@ func TestHookRefusesWhatItCannotGive(t *testing.T) {
 		key := prefix + "mail"
 		require.NoError(t, rdb.RPush(ctx, key, "a").Err())
 		for _, command := range [][]any{
-			{"watch", key},
 			{"dump", key},
 			{"restore", key, 0, "x"},
 			{"move", key, 1},

@@ -1,0 +1,233 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/redistest"
+	"github.com/shardedlist/shardedlist/internal/scan"
+	"github.com/shardedlist/shardedlist/tests/harness"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// leftOut is a hook that keeps some keys from being watched.
+type leftOut func(key string) bool
+
+func (leaves leftOut) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (leaves leftOut) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); args[0] == "watch" {
+			for i, key := range args[1:] {
+				if leaves(key.(string)) {
+					args[i+1] = "nothing" // of the same slot, on one server
+				}
+			}
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (leaves leftOut) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// conflicts returns which calls by others, between WATCH and EXEC, keep a transaction from being carried out, on a list of that length.
+func conflicts(t *testing.T, rdb, other, plain redis.UniversalClient, length int) (aborted []string) {
+	ctx := t.Context()
+	const key, target, neighbour = "{q}:watched", "{q}:target", "{q}:neighbour"
+	for _, call := range changes(key, target, neighbour) {
+		require.NoError(t, other.Del(ctx, key, target, neighbour).Err())
+		require.NoError(t, other.RPush(ctx, neighbour, 1, 2, 3, 4, 5).Err())
+		if length > 0 {
+			require.NoError(t, other.RPush(ctx, key, harness.Numbers(0, length)...).Err())
+		}
+		err := rdb.(harness.Watcher).Watch(ctx, func(tx *redis.Tx) error {
+			_ = tx.LRange(ctx, key, 0, -1).Err()
+			client := other
+			if call.plain {
+				client = plain
+			}
+			for _, command := range strings.Split(call.commands, ";") {
+				var args []any
+				for word := range strings.FieldsSeq(command) {
+					args = append(args, word)
+				}
+				_ = client.Do(ctx, args...).Err()
+			}
+			_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.RPush(ctx, target, "x").Err() })
+			return err
+		}, key)
+		pushed := other.LLen(ctx, target).Val()
+		if errors.Is(err, redis.TxFailedErr) {
+			require.Zero(t, pushed, call.commands)
+			aborted = append(aborted, call.commands)
+			continue
+		}
+		require.NoError(t, err, call.commands)
+		require.EqualValues(t, 1, pushed, call.commands)
+	}
+	return aborted
+}
+
+type change struct {
+	commands string
+	plain    bool // by a process without the hook
+}
+
+// changes are calls on a list that is watched.
+func changes(key, target, neighbour string) []change {
+	var calls []change
+	for _, commands := range []string{
+		"rpush KEY x", "lpush KEY x", "rpush KEY a b c d e f g", "rpushx KEY x", "lpop KEY", "rpop KEY", "lpop KEY 4", "lpop KEY 100", "lset KEY 0 x",
+		"lset KEY 3 x", "lset KEY -1 x", "linsert KEY before 3 x", "linsert KEY after 0 x", "lrem KEY 0 3", "lrem KEY 1 0", "ltrim KEY 1 -2", "ltrim KEY 3 3",
+		"ltrim KEY 1 0", "expire KEY 100", "del KEY", "unlink KEY", "rename KEY NEIGHBOUR", "rename NEIGHBOUR KEY", "copy NEIGHBOUR KEY replace",
+		"lmove KEY NEIGHBOUR left right", "lmove NEIGHBOUR KEY left right", "lmove KEY KEY left right", "rpoplpush NEIGHBOUR KEY", "lmpop 1 KEY left",
+		"blpop KEY 0.01", "del KEY;rpush KEY 0 1 2 3 4 5 6 7 8", "rpush KEY a b c d e f g;ltrim KEY 0 0", "flushdb",
+		"llen KEY", "lrange KEY 0 -1", "lindex KEY 3", "ttl KEY", "type KEY", "exists KEY", "lpos KEY 3", "rpush NEIGHBOUR x", "lpop NEIGHBOUR", "set {q}:other 1",
+		"lset KEY 1000 x", "lrem KEY 0 none", "lpop KEY 0",
+	} {
+		commands = strings.NewReplacer("KEY", key, "TARGET", target, "NEIGHBOUR", neighbour).Replace(commands)
+		calls = append(calls, change{commands: commands})
+	}
+	return append(calls, change{"rpush " + key + " newcomer", true})
+}
+
+// WATCH of a list: a transaction is carried out only if nobody has changed the list meanwhile, as with a list of Redis.
+func TestHookWatchesLists(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Kinds(redistest.Redis, redistest.Valkey, redistest.Cluster)
+	for _, kind := range servers {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, kind)
+			plain, hooked, other := server.Client(t), hookOn(t, server, "*"), hookOn(t, server, "*")
+			for _, length := range []int{0, 1, 2, 3, 5, 9} {
+				want := conflicts(t, plain, plain, plain, length)
+				got := conflicts(t, hooked, other, plain, length)
+				// An empty list changes when somebody waits for it, and those that change nothing may write.
+				allowed := append([]string{"blpop {q}:watched 0.01"}, want...)
+				assert.Subset(t, got, want, "%d elements", length)
+				assert.Subset(t, allowed, got, "%d elements", length)
+			}
+			if kind != redistest.Redis {
+				return
+			}
+			for name, leaves := range map[string]leftOut{
+				"meta": func(key string) bool { return strings.HasSuffix(key, ":meta") },
+				"ends": func(key string) bool { return strings.Contains(key, ":#") },
+				"name": func(key string) bool { return !strings.Contains(key, ":meta") && !strings.Contains(key, ":#") },
+			} {
+				broken := hookOn(t, server, "*")
+				broken.AddHook(leaves)
+				missed := false
+				for _, length := range []int{1, 9} {
+					want := conflicts(t, plain, plain, plain, length)
+					missed = missed || len(conflicts(t, broken, other, plain, length)) < len(want)
+				}
+				assert.True(t, missed, "without %s", name)
+			}
+		})
+	}
+}
+
+// Callers that count in a list by optimistic transactions lose no increment, while it becomes long and short.
+func TestCountingInAWatchedList(t *testing.T) {
+	t.Parallel()
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey, redistest.Cluster) {
+		for _, fault := range []string{"none", "cut", "functions"} {
+			t.Run(fmt.Sprintf("%s/%s", kind, fault), func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Start(t, kind)
+				ctx, admin := t.Context(), server.Client(t)
+				callers, each := redistest.Times(8, 64), redistest.Times(40, 100)
+				proxy := redistest.NewProxy(t)
+				rdb := hookOn(t, server, "{q}*", func(o *redis.UniversalOptions) { o.PoolSize, o.Dialer = callers/2, proxy.Dial }) // fewer connections than callers
+				if fault == "cut" {
+					proxy.Set(redistest.Faults{CutReply: 0.01, CutRequest: 0.01})
+				}
+				require.NoError(t, admin.RPush(ctx, "{q}", 0).Err())
+				var done, unknown atomic.Int64
+				increment := func(tx *redis.Tx) error {
+					last, err := tx.LIndex(ctx, "{q}", -1).Int()
+					if err != nil {
+						return fmt.Errorf("%w: %w", errBefore, err)
+					}
+					_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+						p.RPush(ctx, "{q}", last+1)
+						if last%5 == 0 {
+							p.LTrim(ctx, "{q}", -1, -1)
+						}
+						return nil
+					})
+					return err
+				}
+				stop := make(chan struct{})
+				var disturbing, calling sync.WaitGroup
+				faults := 0
+				if fault == "functions" {
+					disturbing.Go(func() {
+						for {
+							select {
+							case <-stop:
+								return
+							case <-time.After(50 * time.Millisecond): // to load them takes 10
+								faults++
+								_ = scan.EachMaster(ctx, admin, func(ctx context.Context, master redis.UniversalClient) error { return master.FunctionFlush(ctx).Err() })
+							}
+						}
+					})
+				}
+				for range callers {
+					calling.Go(func() {
+						for range each {
+							for {
+								err := rdb.(harness.Watcher).Watch(ctx, increment, "{q}")
+								if err == nil {
+									done.Add(1)
+								} else if !errors.Is(err, redis.TxFailedErr) && !errors.Is(err, errBefore) {
+									unknown.Add(1)
+								}
+								if err == nil || ctx.Err() != nil {
+									break
+								}
+							}
+						}
+					})
+				}
+				calling.Wait()
+				close(stop)
+				disturbing.Wait()
+				list, err := shardedlist.New(admin, "{q}", shardedlist.WithCapacity(2))
+				require.NoError(t, err)
+				content := harness.Content(t, list)
+				if fault == "functions" {
+					assert.Positive(t, faults)
+				}
+				last, err := strconv.ParseInt(content[len(content)-1], 10, 64)
+				require.NoError(t, err)
+				t.Logf("%d increments, %d whose outcome is unknown, %d faults; the list ends with %d", done.Load(), unknown.Load(), int64(faults)+proxy.Strikes(), last)
+				assert.GreaterOrEqual(t, last, done.Load())
+				assert.LessOrEqual(t, last, done.Load()+unknown.Load())
+				assert.Less(t, unknown.Load(), done.Load()/2, "most outcomes are known")
+				if fault == "none" {
+					assert.Zero(t, unknown.Load())
+				}
+				require.NoError(t, list.Check(ctx))
+			})
+		}
+	}
+}
+
+// errBefore tells that a transaction was not sent.
+var errBefore = errors.New("before the transaction")
