@@ -173,6 +173,7 @@ func TestNobodyFindsAListEmptyWhoseRepliesAreCut(t *testing.T) {
 	proxy.Set(redistest.Faults{CutReply: 0.2})
 	popsOfManyCallers(t, rdb)
 	assert.Positive(t, proxy.Strikes(), "replies that were cut")
+	proxy.Set(redistest.Faults{}) // for the check of the list
 }
 
 // popsOfManyCallers pops all elements of a list from each end: each once, in order for each caller, and no call finds it empty.
