@@ -258,8 +258,10 @@ func TestSentinelFailover(t *testing.T) {
 	require.NoError(t, err)
 	name := info[0].(map[any]any)["name"].(string)
 	require.NoError(t, sentinel.Failover(t.Context(), name).Err())
-	require.Eventually(t, func() bool {
-		return strings.Contains(replica.Client(t).Info(t.Context(), "replication").Val(), "role:master")
+	was, is := master.Client(t), replica.Client(t)
+	require.Eventually(t, func() bool { // until then the old master takes a push, and loses it
+		return strings.Contains(is.Info(t.Context(), "replication").Val(), "role:master") &&
+			strings.Contains(was.Info(t.Context(), "replication").Val(), "role:slave")
 	}, time.Minute, 10*time.Millisecond)
 
 	assert.Equal(t, harness.Words(harness.Numbers(0, 5)), harness.Content(t, list))
