@@ -32,7 +32,7 @@ func TestModelOfElementsThatChangeTheirSize(t *testing.T) {
 				client.AddHook(harness.NewRewriter(tiny...))
 			}
 			steps, most := 0, 0
-			for seed := range uint64(redistest.Times(5, 20)) {
+			for seed := range uint64(redistest.Times(5, 10)) {
 				random := rand.New(rand.NewPCG(seed, 2))
 				m := harness.NewModel(t, []redis.UniversalClient{rdb, other}, 0)
 				for range 150 {

@@ -120,7 +120,7 @@ func TestHookListsListsByTheirNames(t *testing.T) {
 func TestScanFindsListsThatBecomeLongAndShort(t *testing.T) {
 	t.Parallel()
 	realServers(t, func(t *testing.T, server *redistest.Server) {
-		assert.Empty(t, missed(t, server, redistest.Times(10, 100)))
+		assert.Empty(t, missed(t, server, redistest.Times(10, 40)))
 		require.NoError(t, server.Client(t).FlushAll(t.Context()).Err())
 		broken := harness.NewRewriter("redis.pcall('SET', PREFIX .. 'short.meta', '', 'EX', 3600)\n", "")
 		assert.NotEmpty(t, missed(t, server, 1000, broken), "without the mark")
