@@ -226,15 +226,22 @@ func repliedKeys(cmd redis.Cmder) (keys []string, cursor uint64) {
 		return cmd.Val()
 	case *redis.StringSliceCmd:
 		return cmd.Val(), 0
+	case *redis.SliceCmd:
+		return keysIn(cmd.Val())
 	case interface{ Val() any }:
 		reply, _ := cmd.Val().([]any)
-		if len(reply) == 2 {
-			if found, isScan := reply[1].([]any); isScan {
-				cursor, _ = strconv.ParseUint(value.Text(reply[0]), 10, 64)
-				reply = found
-			}
-		}
-		return each[string](reply), cursor
+		return keysIn(reply)
 	}
 	return nil, 0
+}
+
+// keysIn returns the keys of a reply as the server sends it.
+func keysIn(reply []any) (keys []string, cursor uint64) {
+	if len(reply) == 2 {
+		if found, isScan := reply[1].([]any); isScan {
+			cursor, _ = strconv.ParseUint(value.Text(reply[0]), 10, 64)
+			reply = found
+		}
+	}
+	return each[string](reply), cursor
 }
