@@ -42,7 +42,7 @@ var keywords = func() map[string]bool {
 
 // scan returns the tokens of a source. No string or comment of the scripts has several lines.
 func scan(source string) []token {
-	var tokens []token
+	tokens := make([]token, 0, len(source)/3)
 	for source != "" {
 		text := source[:tokenLength(source)]
 		source = source[len(text):]
@@ -111,7 +111,7 @@ func near(tokens []token, i, step int) string {
 // dropUnused drops local functions that only they themselves use.
 func dropUnused(tokens []token) []token {
 	uses := countNames(tokens)
-	var used []token
+	used := make([]token, 0, len(tokens))
 	for i := 0; i < len(tokens); i++ {
 		if tokens[i].text == "local" && tokens[i+1].text == "function" {
 			end := endOf(tokens, i+1)
@@ -167,7 +167,8 @@ func nameCalls(tokens []token) []token {
 			continue
 		}
 		name := token{text: strings.ReplaceAll(function, ".", "_") + "_", isName: true}
-		named := slices.Concat([]token{{text: "local"}, name, {text: "="}}, words, []token{{text: "\n"}})
+		named := make([]token, 0, len(tokens)+8)
+		named = append(append(append(named, token{text: "local"}, name, token{text: "="}), words...), token{text: "\n"})
 		for i := 0; i < len(tokens); i++ {
 			if isCall(i) {
 				named = append(named, name)

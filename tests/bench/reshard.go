@@ -41,14 +41,15 @@ type reshardFigure struct {
 // reshard moves a quarter of a cluster's slots to a node that has joined it.
 func (b *bench) reshard(ctx context.Context) error {
 	r := &reshardResult{Elements: pick(b, 20_000, 10_000_000)}
-	for _, kind := range []struct {
+	kinds := []struct {
 		name    string
 		options []shardedlist.Option
 	}{
 		{"plain", nil},
 		{"shardedlist, one slot", []shardedlist.Option{}},
 		{fmt.Sprintf("shardedlist, %d parts", spreadParts), []shardedlist.Option{shardedlist.WithParts(spreadParts)}},
-	} {
+	}
+	for _, kind := range kinds[pick(b, 2, 0):] {
 		f, err := b.reshardOf(ctx, r.Elements, kind.options)
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind.name, err)

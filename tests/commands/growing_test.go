@@ -57,7 +57,7 @@ func TestModelOfElementsThatChangeTheirSize(t *testing.T) {
 // No shard has more than 1 MiB, unless it has no more than 16 elements, whichever way its elements come, and however their size changes.
 func TestShardsStaySmallWhenElementsGrow(t *testing.T) {
 	t.Parallel()
-	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		rdb := server.Client(t)
 		list, source := growing(t, rdb)
 		sizes := largest(t, rdb, list, source)
@@ -67,7 +67,7 @@ func TestShardsStaySmallWhenElementsGrow(t *testing.T) {
 	})
 	t.Run("without the rule", func(t *testing.T) {
 		t.Parallel()
-		rdb := redistest.Start(t, redistest.Embedded).Client(t)
+		rdb := redistest.Start(t, redistest.Redis).Client(t)
 		rdb.AddHook(harness.NewRewriter("return cap > LEAST and cap * bytes > SHARD_LIMIT * (how < 0 and 4 or 1)", "return false"))
 		list, source := growing(t, rdb)
 		assert.Greater(t, largest(t, rdb, list, source).bytes, int64(1<<20))

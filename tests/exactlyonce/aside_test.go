@@ -238,7 +238,7 @@ func TestPushesOfAServerThatAllowsNoTransaction(t *testing.T) {
 				list := harness.NewList(t, rdb, shardedlist.WithCapacity(2))
 				var want []string
 				for i := range 8 {
-					if i == 3 { // the scripts are loaded
+					if i == 4 { // the scripts are loaded
 						for _, command := range strings.Fields(forbidden) {
 							require.NoError(t, rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-"+command).Err())
 						}
@@ -248,7 +248,7 @@ func TestPushesOfAServerThatAllowsNoTransaction(t *testing.T) {
 					length, err := list.RPush(t.Context(), want[2*i], want[2*i+1])
 					require.NoError(t, err)
 					assert.EqualValues(t, len(want), length)
-					if i == 3 && strings.HasPrefix(forbidden, "multi") {
+					if i == 4 && strings.HasPrefix(forbidden, "multi") {
 						assert.Equal(t, before+2, harness.CommandCalls(t, rdb)["call"], "carried out one by one, it is done, and is not sent as usual")
 					}
 				}

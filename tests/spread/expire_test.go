@@ -407,7 +407,7 @@ func TestACheckAfterAnotherClientsPersist(t *testing.T) {
 			_, err := list.RPush(ctx, value)
 			require.NoError(t, err)
 		}
-		set, err := list.PExpire(ctx, time.Second)
+		set, err := list.PExpire(ctx, 3*time.Second)
 		require.NoError(t, err)
 		require.True(t, set)
 		_, err = list.LLen(ctx)
@@ -415,7 +415,7 @@ func TestACheckAfterAnotherClientsPersist(t *testing.T) {
 		removed, err := other.Persist(ctx)
 		require.NoError(t, err)
 		require.True(t, removed)
-		waitUntil(t, server, rdb, time.Now().Add(1010*time.Millisecond))
+		waitUntil(t, server, rdb, time.Now().Add(3010*time.Millisecond))
 		require.NoError(t, list.Check(ctx))
 		assert.Equal(t, harness.Words(harness.Numbered(12)), harness.Content(t, list))
 	})
