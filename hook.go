@@ -27,13 +27,13 @@ import (
 // such as one of a module, is sent as it is. The empty key never matches.
 //
 // These fail with ErrUnsupported and do nothing: DUMP, RESTORE, MOVE, MIGRATE, SORT, SORT_RO, EVAL, EVALSHA, EVAL_RO,
-// EVALSHA_RO, FCALL and FCALL_RO on a key that matches; BLPOP, BRPOP and BLMPOP on keys of which only some match, and BLMOVE and its
-// like from a key that does not match to one that does; RENAME and COPY of a list that is longer than one key to a name that does not
-// match, and COPY over such a list; MULTI by itself, MULTI or WATCH as a command of a Pipeline, WATCH of a list over many slots, and SELECT of another database; and a write to a key
-// that a sharded list is stored in. If a key that matches holds another type, list commands fail with WRONGTYPE.
+// EVALSHA_RO, FCALL and FCALL_RO on a key that matches; RENAME and COPY of a list that is longer than one key to a name that does not
+// match, and COPY over such a list; MULTI by itself, MULTI or WATCH as a command of a Pipeline, WATCH of a list over many slots, and
+// SELECT of another database; and a write to a key that a sharded list is stored in. If a key that matches holds another type, list
+// commands fail with WRONGTYPE.
 //
-// LMOVE, RPOPLPUSH, LMPOP, RENAME and COPY, and BRPOPLPUSH and BLMOVE from a key that matches, may have another key that does not. The
-// list there stays a plain one, whatever its length.
+// A command of several lists may have keys that match and keys that do not. The list at a key that does not match stays a plain one,
+// whatever its length. While calls wait for it, the client has one more connection.
 //
 // A list at a key that matches is the list of that name, as [New] explains, also one from before the hook. KEYS and SCAN have such lists under
 // their names, and none of the keys that they are stored in.

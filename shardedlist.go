@@ -106,7 +106,7 @@ func open(rdb redis.UniversalClient, counted *stats.List, opts []Option, staysPl
 	if isNil(rdb) {
 		return nil, ErrNilClient
 	}
-	if name == "" {
+	if name == "" && !staysPlain {
 		return nil, ErrEmptyName
 	}
 	s := settings{Config: oneslot.Config{Runner: &script.Runner{Client: rdb}, Name: name, Stats: counted}}

@@ -46,7 +46,12 @@ func Block(s *session.Session, pop session.Operation, slice time.Duration, keys 
 	return outcome, err
 }
 
-// Release ends a blocked BLPOP from another connection. If it fails, the BLPOP ends at its timeout.
-func Release(sessions *session.Pool, key string) {
-	_, _ = sessions.Read(releaseScript, []any{key}, releaseLife.Milliseconds()).Run(context.Background())
+// Release ends a blocked BLPOP from another connection. The pop behind it takes nothing. If it fails, the BLPOP ends at its timeout.
+func Release(sessions *session.Pool, key string) { release(sessions, key, "leave") }
+
+// Rouse is Release, but the pop takes what it finds, as behind a bell that rang.
+func Rouse(sessions *session.Pool, key string) { release(sessions, key, "look") }
+
+func release(sessions *session.Pool, key, to string) {
+	_, _ = sessions.Read(releaseScript, []any{key}, releaseLife.Milliseconds(), to).Run(context.Background())
 }

@@ -2,6 +2,7 @@ package hook
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -97,8 +98,8 @@ func (h *Hook) lists(c *invocation) ([]layout.List, error) {
 	if c.command.hint != "" {
 		return nil, c.unsupported(c.command.hint)
 	}
-	if err := h.kinds(c); err != nil {
-		return nil, err
+	if _, cluster := h.client.(*redis.ClusterClient); cluster && c.crossesSlots() {
+		return nil, rediserr.CrossSlot
 	}
 	at := c.listed()
 	lists := make([]layout.List, len(at))
@@ -114,22 +115,14 @@ func (h *Hook) lists(c *invocation) ([]layout.List, error) {
 	return lists, nil
 }
 
-// kinds returns the error of a call on keys of which some must match and do not.
-func (h *Hook) kinds(c *invocation) error {
-	switch {
-	case c.command.general || len(c.at) == len(c.keys):
-		return nil
-	case !c.command.mixes:
-		return c.unsupported("some of its keys match and others do not; all must be of one kind")
-	case c.command.blocks && !h.matches(c.text(c.keys[0].at)):
-		return c.unsupported("it waits for a key that does not match, to move an element to one that does: wait with BLPOP, and push")
-	}
-	return nil
+// crossesSlots tells whether the keys of the call are in several slots of a cluster.
+func (c *invocation) crossesSlots() bool {
+	return slices.ContainsFunc(c.keys, func(key place) bool { return script.Slot(c.text(key.at)) != script.Slot(c.text(c.keys[0].at)) })
 }
 
-// listed returns where the keys are of which the call needs the lists: all of those that match, or all.
+// listed returns where the keys are of which the call needs the lists: a list command those of all, and others those that match.
 func (c *invocation) listed() []int {
-	if !c.command.mixes {
+	if c.command.general {
 		return c.at
 	}
 	at := make([]int, len(c.keys))

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/rediserr"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/value"
 )
@@ -116,7 +117,7 @@ func protocol(rdb redis.UniversalClient) int {
 
 // onlyIfAbsent tells whether the call leaves what it finds as it is, although the table says that it may replace it.
 func (c *invocation) onlyIfAbsent() bool {
-	if c.name == "setnx" || c.name == "msetnx" {
+	if c.name == "setnx" || c.name == "msetnx" || c.name == "bitfield" {
 		return true
 	}
 	return c.name == "set" && slices.ContainsFunc(c.args[3:], func(word any) bool { return strings.EqualFold(value.Text(word), "nx") })
@@ -163,16 +164,31 @@ func (c *invocation) notReserved(ctx context.Context, lists []layout.List) error
 func (t *translation) runNative(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 	for _, step := range t.steps {
 		if _, err := step.Run(ctx); err != nil {
-			return setReply(cmd, nil, err)
+			return setReply(cmd, nil, asAlone(cmd, err))
 		}
 	}
 	var err error
 	if t.native.call == nil {
 		err = next(ctx, cmd)
 	} else {
-		err = asReplied(script.RunCarried(ctx, next, cmd, *t.native.call, t.native.keyAt))
+		err = asReplied(asAlone(cmd, script.RunCarried(ctx, next, cmd, *t.native.call, t.native.keyAt)))
 	}
 	cmd.SetErr(err)
+	return err
+}
+
+// asAlone returns the error of a command that a script has called in the words that it has for a command alone.
+func asAlone(cmd redis.Cmder, err error) error {
+	switch {
+	case script.IsUnknownInScript(err):
+		var words []string
+		for _, word := range cmd.Args() {
+			words = append(words, value.Text(word))
+		}
+		return rediserr.Unknown(words)
+	case script.IsMiscounted(err):
+		return rediserr.WrongNumber(strings.ToLower(cmd.Name()))
+	}
 	return err
 }
 

@@ -87,6 +87,13 @@ func (h *Hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*inv
 		if c := calls[i]; err == nil && c != nil && h.takesSteps(c, true) {
 			err = c.unsupported("the list is spread over many slots, and a transaction is carried out in one; call it alone")
 		}
+		if err == rediserr.CrossSlot {
+			for _, other := range cmds {
+				other.SetErr(rediserr.Aborted)
+			}
+			cmd.SetErr(err)
+			return err
+		}
 		if err != nil && !script.IsReply(err) {
 			for _, cmd := range cmds {
 				cmd.SetErr(err)
@@ -678,8 +685,11 @@ func (p *part) prepare(ctx context.Context, batch *script.Batch) {
 func (p *part) finishNative(ctx context.Context, atomic bool, next redis.ProcessPipelineHook) {
 	cmd, call := p.cmds[0], p.translation.native.call
 	for _, result := range p.results {
-		if result.Err != nil {
-			_ = setReply(cmd, nil, result.Err)
+		if refused := result.Err; refused != nil {
+			if err := cmd.Err(); err != nil && redis.HasErrorPrefix(refused, "EXECABORT") {
+				refused = err // perhaps why
+			}
+			_ = setReply(cmd, nil, asAlone(cmd, refused))
 			return
 		}
 	}
@@ -687,7 +697,7 @@ func (p *part) finishNative(ctx context.Context, atomic bool, next redis.Process
 	if call != nil && !atomic && (script.IsTransient(err) || redis.HasErrorPrefix(err, "NOSCRIPT")) {
 		err = script.RunCarried(ctx, oneOf(next), cmd, *call, p.translation.native.keyAt)
 	}
-	cmd.SetErr(asReplied(err))
+	cmd.SetErr(asReplied(asAlone(cmd, err)))
 }
 
 // finish fills in the replies of the part's commands.

@@ -15,7 +15,6 @@ type command struct {
 	keys    keySpec
 	general bool // it applies to keys of any type: to the plain key where there is no sharded list
 	grows   bool // Redis refuses it while memory is full
-	mixes   bool // keys that do not match may be among its keys, but not where it waits
 
 	// translate returns the operations that carry it out on the lists of its keys.
 	translate func(ctx context.Context, c *invocation, lists []layout.List) (*translation, error)

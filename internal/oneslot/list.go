@@ -70,6 +70,8 @@ type List struct {
 
 	left, right end
 
+	lookout lookout // for callers that wait, if the list stays at its plain key
+
 	sawNewcomers atomic.Int64 // when a pop that waits found some, as a Unix time in nanoseconds
 
 	// Times that tests change before they use the list.

@@ -89,7 +89,15 @@ type source struct{ lists []*List }
 func (s source) Read(reply any) (elements []string, exhausted bool) { return readPop(reply) }
 
 func (s source) Block(n *session.Session, pop session.Operation, release string, slice time.Duration) (session.Outcome, error) {
-	return block(n, pop, s.lists, release, slice)
+	var ringing []*List
+	for _, l := range s.lists {
+		if l.config.StaysPlain {
+			defer l.lookOut(release)()
+		} else {
+			ringing = append(ringing, l)
+		}
+	}
+	return block(n, pop, ringing, release, slice)
 }
 
 func (s source) Find(context.Context) (bool, error)     { return false, nil }

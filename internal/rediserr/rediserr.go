@@ -26,6 +26,17 @@ const (
 	Aborted    Error = "EXECABORT Transaction discarded because of previous errors."
 )
 
+// Unknown is the error of a command that the server does not have, with the first 128 bytes of its words.
+func Unknown(words []string) Error {
+	shown := ""
+	for _, word := range words[1:] {
+		if rest := 128 - len(shown); rest > 0 {
+			shown += "'" + word[:min(rest, len(word))] + "' "
+		}
+	}
+	return Error("ERR unknown command '" + words[0] + "', with args beginning with: " + shown)
+}
+
 // WrongNumber is the error of a command with too few or too many arguments.
 func WrongNumber(command string) Error {
 	return Error("ERR wrong number of arguments for '" + command + "' command")

@@ -85,7 +85,9 @@ var (
 	fcall          = regexp.MustCompile(`(?i)(\bun(known|supported) command\W+|^NOPERM .* run the \W)fcall\b`)
 	slotMoves      = regexp.MustCompile(`^TRYAGAIN |ttempted to access a non local key|during rehashing of the slot`)
 	fromScript     = regexp.MustCompile(`^TRYAGAIN .* moving to another node|ttempted to access a non local key|during rehashing of the slot`)
-	inScript       = regexp.MustCompile(`\bUnknown (Redis )?command called from |\bWrong number of args calling `)
+
+	unknownInScript = regexp.MustCompile(`\bUnknown (Redis )?command called from `)
+	miscounted      = regexp.MustCompile(`\bWrong number of args calling `)
 )
 
 // What ends the reply of a script that has done a part of the work, and is to be sent again.
@@ -100,6 +102,14 @@ func RefusesScripts(err error) bool {
 	return errors.As(err, &reply) && eval.MatchString(reply.Error())
 }
 
+// IsUnknownInScript reports whether a script has called a command that the server does not have.
+func IsUnknownInScript(err error) bool {
+	return IsReply(err) && unknownInScript.MatchString(err.Error())
+}
+
+// IsMiscounted reports whether a script has called a command with too few or too many words.
+func IsMiscounted(err error) bool { return IsReply(err) && miscounted.MatchString(err.Error()) }
+
 // Explain adds to the error of a script what the server lacks for all scripts, or what keeps it from serving the list.
 func Explain(err error) error {
 	switch {
@@ -107,7 +117,7 @@ func Explain(err error) error {
 		return err
 	case RefusesScripts(err):
 		return fmt.Errorf("the server or its ACL does not allow EVAL and EVALSHA, which operations need that are not called as functions: %w", err)
-	case inScript.MatchString(err.Error()):
+	case IsUnknownInScript(err), IsMiscounted(err):
 		return fmt.Errorf("the server is older than Redis 6.2, or lacks a command that scripts need: %w", err)
 	case strings.HasSuffix(err.Error(), newcomersWait):
 		return fmt.Errorf("processes without this library push to the plain key faster than elements can be taken in: %w", err)

@@ -42,7 +42,8 @@ local function copy()
   end
   to.last = from.last + shift
   redis.call('HDEL', META, 'expires', 'ttl', 'walk')
-  to.cap, to.armed, to.join, to.more = from.cap, false, from.join, expiry[1] or expiry[2] or expiry[3]
+  to.cap, to.armed, to.join, to.expires = from.cap, false, from.join, from.expires
+  to.more = expiry[1] or expiry[2] or expiry[3]
   to.part = from.part and from.part + shift
   to.begun, to.steps = from.begun, from.steps
   for _, step in ipairs(to.steps or {}) do

@@ -71,7 +71,7 @@ for _, part in ipairs(parts) do
 end
 local empties = (stop < source.first or stop > source.last) and not (same and total > 0)
 local waits = WAITS and total == 0 and empties
-local passes = (WOKEN or waits) and bell_is_here()
+local passes = (WOKEN or waits) and BESIDE ~= '.' and bell_is_here()
 problem = elements_problem(total)
 if problem then
   return problem

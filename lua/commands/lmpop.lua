@@ -65,7 +65,7 @@ local passes = {}
 if WOKEN or (WAITS and not from) then
   for i, list in ipairs(lists) do
     use(i)
-    passes[i] = list and bell_is_here()
+    passes[i] = list and BESIDE ~= '.' and bell_is_here()
   end
 end
 

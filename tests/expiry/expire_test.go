@@ -325,6 +325,46 @@ func TestAnEmptiedListForgetsItsExpiry(t *testing.T) {
 	})
 }
 
+// A list takes its expiry along to another name, or that it has none, whether the two lists are short or long.
+func TestRenameAndCopyTakeTheExpiryAlong(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		ctx, rdb := t.Context(), server.Client(t)
+		for _, source := range []int{1, 3, 9} {
+			for _, target := range []int{0, 1, 4, 9, 40} {
+				for how := range 8 {
+					if server.Kind() == redistest.Embedded && how == 2 && source+target < 7 {
+						continue // COPY of miniredis leaves the old expiry
+					}
+					tag := "{" + harness.UniqueName(t) + "}"
+					from, to := harness.OpenList(t, rdb, tag+"from", shardedlist.WithCapacity(3)), harness.OpenList(t, rdb, tag+"to", shardedlist.WithCapacity(3))
+					for i, list := range []*shardedlist.ShardedList{from, to} {
+						if number := []int{source, target}[i]; number > 0 {
+							require.NoError(t, harness.ErrorOf(list.RPush(ctx, harness.Numbers(0, number)...)))
+							if how>>i&1 == 1 {
+								require.NoError(t, harness.ErrorOf(list.Expire(ctx, time.Duration(1+i)*time.Hour)))
+							}
+						}
+					}
+					if how>>2 == 1 {
+						require.NoError(t, from.Rename(ctx, to.Name()))
+					} else {
+						require.NoError(t, harness.ErrorOf(from.Copy(ctx, to.Name(), true)))
+					}
+					ttl, err := to.TTL(ctx)
+					require.NoError(t, err)
+					want := time.Duration(-1)
+					if how&1 == 1 {
+						want, ttl = time.Hour, ttl.Round(time.Minute)
+					}
+					assert.Equal(t, want, ttl, "%d elements over %d, %b", source, target, how)
+					assert.Equal(t, harness.Words(harness.Numbers(0, source)), harness.Content(t, to))
+				}
+			}
+		}
+	})
+}
+
 // What changes a list in any other way leaves its keys their lives, and gives new shards theirs.
 func TestChangesKeepTheExpiry(t *testing.T) {
 	t.Parallel()

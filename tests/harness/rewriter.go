@@ -15,6 +15,7 @@ import (
 
 // NewRewriter returns a hook that changes scripts. It panics if no script has one of the old texts: the list would not be broken.
 func NewRewriter(texts ...string) redis.Hook {
+	sent() // which takes seconds under the race detector, more than some callers wait for a reply
 	texts = slices.Clone(texts)
 	for i, text := range texts {
 		texts[i] = compactPart(text)

@@ -304,8 +304,6 @@ func TestHookRefusesWhatItCannotGive(t *testing.T) {
 			{"migrate", "host", 1, key, 0, 100},
 			{"migrate", "host", 1, "", 0, 100, "KEYS", key},
 			{"copy", key, prefix + "copy", "DB", 1},
-			{"blmove", "other", key, "left", "left", 0.1},
-			{"blpop", key, "other", 0.1},
 			{"sort", key},
 			{"sort", "other", "store", key},
 			{"sort_ro", key},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"testing"
 	"time"
 
@@ -59,9 +60,12 @@ func TestHookOnAMatchingAndAnotherList(t *testing.T) {
 			case 5:
 				command, keys = []any{"lmpop", 2, from, to, pick(ends...), "count", 1 + rng.IntN(5)}, []int{2, 3}
 			case 6:
-				command = []any{pick("brpoplpush"), pick("q1", "q2"), to, "0.01"}
+				command = []any{pick("brpoplpush"), from, to, "0.01"}
 			case 7:
-				command = []any{"blmove", pick("q1", "q2"), to, pick(ends...), pick(ends...), "0.01"}
+				command = []any{"blmove", from, to, pick(ends...), pick(ends...), "0.01"}
+				if rng.IntN(2) == 0 {
+					command = []any{pick("blpop", "brpop"), from, to, "0.01"}
+				}
 			case 8, 9:
 				command = []any{pick("rename", "renamenx", "copy"), from, to}
 			case 10:
@@ -76,7 +80,7 @@ func TestHookOnAMatchingAndAnotherList(t *testing.T) {
 				}
 				var reply any
 				var err error
-				if rng.IntN(2) == 0 && command[0] != "brpoplpush" && command[0] != "blmove" || i%5 == 0 {
+				if rng.IntN(2) == 0 && fmt.Sprint(command[0])[0] != 'b' || i%5 == 0 {
 					cmds, failure := client.TxPipelined(ctx, func(p redis.Pipeliner) error {
 						p.Do(ctx, words...)
 						return nil
@@ -85,8 +89,8 @@ func TestHookOnAMatchingAndAnotherList(t *testing.T) {
 				} else {
 					reply, err = client.Do(ctx, words...).Result()
 				}
-				if array, ok := reply.([]any); ok && command[0] == "lmpop" {
-					reply = array[1]
+				if array, ok := reply.([]any); ok {
+					reply = array[1] // behind the name
 				}
 				if errors.Is(err, shardedlist.ErrUnsupported) && len(keys) == 2 && command[0] != "lmpop" {
 					refused[fmt.Sprint(command[0], len(command))] = true // a long list at a name that does not match, or replaced by a copy
@@ -137,10 +141,8 @@ func TestHookWaitsToMoveToAnotherList(t *testing.T) {
 		defer cancel()
 		assert.Error(t, rdb.BLMove(canceled, "{w}q", "{w}processing", "LEFT", "LEFT", time.Minute).Err())
 		for command, words := range map[string][]any{
-			"it waits for the other": {"blmove", "{w}processing", "{w}q", "left", "left", 1},
-			"it waits for both":      {"blpop", "{w}processing", "{w}q", 1},
-			"another type":           {"lmove", "{w}q", "{w}text", "left", "left"},
-			"a shard":                {"lmove", "{w}q", "{w}q:#0d8a54a2c111.7:0", "left", "left"},
+			"another type": {"lmove", "{w}q", "{w}text", "left", "left"},
+			"a shard":      {"lmove", "{w}q", "{w}q:#0d8a54a2c111.7:0", "left", "left"},
 		} {
 			require.NoError(t, plain.Set(ctx, "{w}text", "x", 0).Err())
 			require.NoError(t, rdb.RPush(ctx, "{w}q", "stays").Err())
@@ -154,4 +156,65 @@ func TestHookWaitsToMoveToAnotherList(t *testing.T) {
 			require.NoError(t, rdb.Del(ctx, "{w}q").Err())
 		}
 	})
+}
+
+// A caller that waits at lists of both kinds is woken by a push to any of them, also by a process without the hook, in the order of its keys.
+func TestHookWaitsAtBothKinds(t *testing.T) {
+	t.Parallel()
+	serversAndCluster(t, func(t *testing.T, server *redistest.Server) {
+		ctx, plain := t.Context(), server.Client(t)
+		rdb := hookOn(t, server, "{w}q")
+		for _, wait := range []struct {
+			words  []any
+			pushTo string
+			want   any
+			left   map[string][]string
+		}{
+			{[]any{"blpop", "{w}other", "{w}q", 0}, "{w}other", []any{"{w}other", "a"}, map[string][]string{"{w}other": {"b"}}},
+			{[]any{"blpop", "{w}q", "{w}other", 0}, "{w}other", []any{"{w}other", "a"}, map[string][]string{"{w}other": {"b"}}},
+			{[]any{"brpop", "{w}q", "{w}other", 0}, "{w}q", []any{"{w}q", "b"}, map[string][]string{"{w}q": {"a"}}},
+			{[]any{"blmpop", 0, 3, "{w}more", "{w}q", "{w}other", "right", "count", 2}, "{w}other", []any{"{w}other", []any{"b", "a"}}, nil},
+			{[]any{"blmove", "{w}other", "{w}q", "left", "right", 0}, "{w}other", "a", map[string][]string{"{w}other": {"b"}, "{w}q": {"a"}}},
+			{[]any{"brpoplpush", "{w}other", "{w}q", 0}, "{w}other", "b", map[string][]string{"{w}other": {"a"}, "{w}q": {"b"}}},
+		} {
+			got := make(chan *redis.Cmd, 1)
+			go func() { got <- rdb.Do(ctx, wait.words...) }()
+			require.Eventually(t, func() bool { return isBlocked(t, plain, "blpop") }, 10*time.Second, time.Millisecond, "%v", wait.words)
+			pushed := time.Now()
+			require.NoError(t, plain.RPush(ctx, wait.pushTo, "a", "b").Err())
+			if wait.pushTo == "{w}q" {
+				require.NoError(t, rdb.LLen(ctx, "{w}q").Err()) // which takes in what a process without the hook has pushed
+			}
+			cmd := <-got
+			require.NoError(t, cmd.Err(), "%v", wait.words)
+			assert.Equal(t, wait.want, cmd.Val(), "%v", wait.words)
+			assert.Less(t, time.Since(pushed), 10*time.Second)
+			for key, want := range wait.left {
+				assert.Equal(t, want, rdb.LRange(ctx, key, 0, -1).Val(), "%v: %s", wait.words, key)
+			}
+			require.NoError(t, rdb.Del(ctx, "{w}q").Err())
+			require.NoError(t, rdb.Del(ctx, "{w}other").Err())
+		}
+		// Nobody waits any more, and nothing of the list that does not match is stored elsewhere.
+		canceled, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		assert.ErrorIs(t, rdb.BLPop(canceled, 0, "{w}other", "{w}q").Err(), context.DeadlineExceeded)
+		assert.Zero(t, plain.Exists(ctx, "{w}other:meta").Val())
+		require.NoError(t, rdb.RPush(ctx, "{w}other", "stays").Err())
+		require.Eventually(t, func() bool { return !isBlocked(t, plain, "blmove") }, 10*time.Second, 10*time.Millisecond)
+		assert.Equal(t, []string{"stays"}, plain.LRange(ctx, "{w}other", 0, -1).Val())
+	})
+}
+
+// isBlocked tells whether a client is blocked in that command, on the node that has these lists.
+func isBlocked(t *testing.T, rdb redis.UniversalClient, name string) bool {
+	node, single := rdb.(*redis.Client)
+	if !single {
+		var err error
+		node, err = rdb.(*redis.ClusterClient).MasterForKey(t.Context(), "{w}q")
+		require.NoError(t, err)
+	}
+	clients, err := node.ClientList(t.Context()).Result()
+	require.NoError(t, err)
+	return regexp.MustCompile(` flags=b .* cmd=` + name + ` `).MatchString(clients)
 }

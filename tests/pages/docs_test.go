@@ -29,7 +29,13 @@ func TestCommandsPageIsComplete(t *testing.T) {
 
 	given, notGiven := hook.Commands()
 	assert.ElementsMatch(t, given, column(supported, 1), "commands")
-	assert.ElementsMatch(t, notGiven, column(refused, 1), "commands refused")
+	var always []string
+	for line := range strings.Lines(refused) {
+		if strings.Contains(line, "| always |") {
+			always = append(always, column(line, 1)...)
+		}
+	}
+	assert.ElementsMatch(t, notGiven, always, "commands refused")
 
 	methods := column(supported, 2)
 	for method := range reflect.TypeFor[redis.ListCmdable]().Methods() {
