@@ -6,8 +6,8 @@
 -- Flags allow-oom
 -- Cost  O(1).
 --
--- It pushes two dummies: BLPOP takes one, and the pop behind it sees the other and takes nothing. To look, there is one. DEL comes
--- first because OOM allows it, and then the rest.
+-- It pushes two dummies: BLPOP takes one, and the pop behind it sees the other and takes nothing. To look, there is one.
+-- DEL comes first because OOM allows it, and then the rest.
 
 redis.call('DEL', KEYS[1])
 redis.call('RPUSH', KEYS[1], '1')
