@@ -15,7 +15,7 @@ import (
 // Where the server compresses lists, shards take about what the plain list takes, however they came about.
 func TestShardsAreCompressed(t *testing.T) {
 	t.Parallel()
-	elements := redistest.Times(20_000, 60_000)
+	elements := redistest.Times(40_000, 60_000)
 	job := func(i int) string {
 		return fmt.Sprintf(`{"id":%d,"class":"SendMail","queue":"mail","args":[{"to":"user%d@example.com","template":"welcome","language":"en"}],`+
 			`"retry":true,"created_at":%d,"enqueued_at":%d,"tags":["transactional","first"]}`, i, rand.IntN(1e6), 1_700_000_000+i, 1_700_000_000+i)
