@@ -2,6 +2,8 @@ package hook
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -31,17 +33,16 @@ func (h *Hook) watch(ctx context.Context, c *invocation, next redis.ProcessHook)
 		watched := list.Watched()
 		lists[list], words = watched[0], append(words, array(watched)...)
 	}
-	for _, hash := range lists {
-		(&script.Runner{Client: h.client}).PrepareBy(ctx, hash, true, next) // for the transaction: the pool may have no other connection
-	}
 	cmd := script.NewCommand(ctx, words...)
-	if err := next(ctx, cmd); err != nil {
+	if err := onceMoved(ctx, cmd, next); err != nil {
 		return setReply(c.cmd, nil, err)
 	}
 	more := []any{"watch"}
 	for list, hash := range lists {
+		// For the transaction: the pool may have no other connection. It is the right server, since it has taken the WATCH.
+		(&script.Runner{Client: h.client}).PrepareBy(ctx, hash, true, next)
 		read := script.NewCommand(ctx, "hget", hash, "layout")
-		if err := next(ctx, read); err != nil && err != redis.Nil {
+		if err := onceMoved(ctx, read, next); err != nil && err != redis.Nil {
 			return setReply(c.cmd, nil, err)
 		}
 		pointers, _ := read.Val().(string)
@@ -52,9 +53,24 @@ func (h *Hook) watch(ctx context.Context, c *invocation, next redis.ProcessHook)
 		more = append(more, array(ends)...)
 	}
 	if len(more) > 1 {
-		if err := next(ctx, script.NewCommand(ctx, more...)); err != nil {
+		if err := onceMoved(ctx, script.NewCommand(ctx, more...), next); err != nil {
 			return setReply(c.cmd, nil, err)
 		}
 	}
 	return setReply(c.cmd, cmd.Val(), nil)
+}
+
+// onceMoved sends a command again while the slot of its keys moves. For ASK go-redis would go to the other node, which sends it back, and its
+// Watch returns nil after a few such redirections, as if all had been done.
+func onceMoved(ctx context.Context, cmd *script.Command, next redis.ProcessHook) error {
+	until := script.Deadline(ctx)
+	for attempt := 0; ; attempt++ {
+		err := next(ctx, cmd)
+		if err == nil || !redis.HasErrorPrefix(err, "ASK ") && !redis.HasErrorPrefix(err, "TRYAGAIN ") {
+			return err
+		}
+		if time.Until(until) < script.Backoff(attempt) || script.Sleep(ctx, script.Backoff(attempt)) != nil {
+			return fmt.Errorf("shardedlist: watch: the cluster slot of the list is moving to another node: %v", err) // no redirection to go-redis
+		}
+	}
 }

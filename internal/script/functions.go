@@ -236,12 +236,15 @@ func (r *Runner) load(ctx context.Context, key string, attempt int, began time.T
 }
 
 // Lost loads the library on the server of the key, which has lost it, if there is a connection at once. Else those who prepare their own
-// connection do.
+// connection do, and on a cluster: there it may be on a node of which go-redis does not know yet that it has the key.
 func (r *Runner) Lost(ctx context.Context, key string) {
 	s := serversOf(r.Client)
 	s.mu.Lock()
 	clear(s.loaded)
 	s.mu.Unlock()
+	if _, cluster := r.Client.(*redis.ClusterClient); cluster {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
 	_ = r.load(ctx, key, 0, time.Now())

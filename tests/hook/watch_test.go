@@ -15,6 +15,7 @@ import (
 	"github.com/shardedlist/shardedlist"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 	"github.com/shardedlist/shardedlist/internal/scan"
+	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/tests/harness"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -144,21 +145,47 @@ func TestHookWatchesLists(t *testing.T) {
 // Callers that count in a list by optimistic transactions lose no increment, while it becomes long and short.
 func TestCountingInAWatchedList(t *testing.T) {
 	t.Parallel()
-	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey, redistest.Cluster) {
-		for _, fault := range []string{"none", "cut", "functions"} {
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey, redistest.Cluster, redistest.Sentinel) {
+		for _, fault := range []string{"none", "cut", "functions", "kill", "slot", "failover"} {
+			single := kind == redistest.Redis || kind == redistest.Valkey
+			if fault == "kill" && !single || fault == "slot" && kind != redistest.Cluster || (fault == "failover") != (kind == redistest.Sentinel) {
+				continue
+			}
+			if fault == "failover" && !redistest.Long() {
+				continue // it takes a minute
+			}
 			t.Run(fmt.Sprintf("%s/%s", kind, fault), func(t *testing.T) {
 				t.Parallel()
-				server := redistest.Start(t, kind)
+				var config []string
+				if fault == "kill" {
+					config = []string{"appendonly yes", "appendfsync always"}
+				}
+				server := redistest.Start(t, kind, config...)
 				ctx, admin := t.Context(), server.Client(t)
 				callers, each := redistest.Times(8, 64), redistest.Times(40, 5)
+				if fault == "failover" || fault == "kill" {
+					each = 5 // there are few moments when the server serves them
+				}
 				proxy := redistest.NewProxy(t)
 				rdb := hookOn(t, server, "{q}*", func(o *redis.UniversalOptions) { o.PoolSize, o.Dialer = callers/2, proxy.Dial }) // fewer connections than callers
 				if fault == "cut" {
 					proxy.Set(redistest.Faults{CutReply: 0.01, CutRequest: 0.01})
 				}
+				slot := script.Slot("{q}")
+				strikes := map[string]struct {
+					pause  time.Duration
+					strike func(i int) error
+				}{
+					"functions": {50 * time.Millisecond, func(int) error { // to load them takes 10
+						return scan.EachMaster(ctx, admin, func(ctx context.Context, master redis.UniversalClient) error { return master.FunctionFlush(ctx).Err() })
+					}},
+					"kill":     {50 * time.Millisecond, func(int) error { server.Restart(t); return nil }},
+					"slot":     {200 * time.Millisecond, func(i int) error { return server.MoveSlot(ctx, slot, i%3, nil) }},
+					"failover": {50 * time.Millisecond, func(int) error { server.Failover(t, slot); return nil }},
+				}
 				require.NoError(t, admin.RPush(ctx, "{q}", 0).Err())
 				var done, unknown atomic.Int64
-				increment := func(tx *redis.Tx) error {
+				increment := func(tx *redis.Tx, carriedOut *bool) error {
 					last, err := tx.LIndex(ctx, "{q}", -1).Int()
 					if err != nil {
 						return fmt.Errorf("%w: %w", errBefore, err)
@@ -170,20 +197,21 @@ func TestCountingInAWatchedList(t *testing.T) {
 						}
 						return nil
 					})
+					*carriedOut = err == nil
 					return err
 				}
 				stop := make(chan struct{})
 				var disturbing, calling sync.WaitGroup
 				faults := 0
-				if fault == "functions" {
+				if s, ok := strikes[fault]; ok {
 					disturbing.Go(func() {
 						for {
 							select {
 							case <-stop:
 								return
-							case <-time.After(50 * time.Millisecond): // to load them takes 10
+							case <-time.After(s.pause):
 								faults++
-								_ = scan.EachMaster(ctx, admin, func(ctx context.Context, master redis.UniversalClient) error { return master.FunctionFlush(ctx).Err() })
+								assert.NoError(t, s.strike(faults))
 							}
 						}
 					})
@@ -192,9 +220,12 @@ func TestCountingInAWatchedList(t *testing.T) {
 					calling.Go(func() {
 						for range each {
 							for {
-								err := rdb.(harness.Watcher).Watch(ctx, increment, "{q}")
-								if err == nil {
+								carriedOut := false
+								err := rdb.(harness.Watcher).Watch(ctx, func(tx *redis.Tx) error { return increment(tx, &carriedOut) }, "{q}")
+								if carriedOut {
 									done.Add(1)
+								} else if err == nil { // as go-redis says of one that it has redirected too often
+									continue
 								} else if !errors.Is(err, redis.TxFailedErr) && !errors.Is(err, errBefore) {
 									unknown.Add(1)
 								}
@@ -211,7 +242,7 @@ func TestCountingInAWatchedList(t *testing.T) {
 				list, err := shardedlist.New(admin, "{q}", shardedlist.WithCapacity(2))
 				require.NoError(t, err)
 				content := harness.Content(t, list)
-				if fault == "functions" {
+				if _, ok := strikes[fault]; ok {
 					assert.Positive(t, faults)
 				}
 				last, err := strconv.ParseInt(content[len(content)-1], 10, 64)
@@ -231,3 +262,49 @@ func TestCountingInAWatchedList(t *testing.T) {
 
 // errBefore tells that a transaction was not sent.
 var errBefore = errors.New("before the transaction")
+
+// Who watches a list whose keys are on the other node already waits for the slot to have moved. go-redis would be redirected there and back, and
+// say in the end that all was done.
+func TestWatchingAListWhoseSlotMoves(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t, redistest.Cluster)
+	ctx, key := t.Context(), "{"+harness.UniqueName(t)+"}"
+	rdb := hookOn(t, server, key)
+	require.NoError(t, rdb.RPush(ctx, key, "a").Err())
+	slot := script.Slot(key)
+	home, err := server.SlotOwner(ctx, slot)
+	require.NoError(t, err)
+	between, goOn, moved := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		moved <- server.MoveSlot(ctx, slot, (home+1)%3, func(keys int) {
+			if keys == 1 { // of one
+				close(between)
+				<-goOn
+			}
+		})
+	}()
+	<-between
+	watched := make(chan error, 1)
+	done := false
+	go func() {
+		var err error = redis.TxFailedErr
+		for errors.Is(err, redis.TxFailedErr) { // the other node may have no functions yet
+			err = rdb.(harness.Watcher).Watch(ctx, func(tx *redis.Tx) error {
+				_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.RPush(ctx, key, "b").Err() })
+				done = err == nil
+				return err
+			}, key)
+		}
+		watched <- err
+	}()
+	select {
+	case err := <-watched:
+		require.Fail(t, "it did not wait", "%v", err)
+	case <-time.After(500 * time.Millisecond): // redirections take less
+	}
+	close(goOn)
+	require.NoError(t, <-moved)
+	require.NoError(t, <-watched)
+	assert.True(t, done)
+	assert.Equal(t, []string{"a", "b"}, rdb.LRange(ctx, key, 0, -1).Val())
+}

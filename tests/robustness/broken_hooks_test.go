@@ -36,6 +36,30 @@ var brokenHooks = []struct {
 	{"a command that is repeated without a record", func(rdb redis.UniversalClient, match func(string) bool, options ...shardedlist.Option) {
 		rdb.AddHook(shardedlist.NewHook(rdb, match, append(options, shardedlist.WithoutExactlyOnce())...))
 	}, "cut", rollout, "doubled", "queue"},
+	{"a lookout that takes what it sees", func(rdb redis.UniversalClient, match func(string) bool, options ...shardedlist.Option) {
+		rdb.AddHook(shardedlist.NewHook(rdb, match, options...))
+		rdb.AddHook(takingLookout{})
+	}, "none", moves, "lost", "queue"},
+}
+
+// takingLookout waits for elements of a list that does not match by a pop.
+type takingLookout struct{}
+
+func (takingLookout) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (takingLookout) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (takingLookout) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); cmd.Name() == "blmove" && args[1] == args[2] {
+			err := next(ctx, redis.NewStringSliceCmd(ctx, "blpop", args[1], args[5]))
+			cmd.SetErr(err)
+			return err
+		}
+		return next(ctx, cmd)
+	}
 }
 
 func TestEveryBrokenHookIsCaught(t *testing.T) {

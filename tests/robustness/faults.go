@@ -122,10 +122,8 @@ func (f fault) clients() []string {
 		return []string{methods, spreadLists, queueJobs}
 	case f.hasStrike("stall a client"):
 		return []string{queueJobs}
-	case f.clocks && f.crash:
-		return slices.DeleteFunc(slices.Clone(allClients), func(how string) bool { return how == queueJobs })
 	}
-	return allClients
+	return slices.DeleteFunc(slices.Clone(allClients), func(how string) bool { return f.crash && (how == moves || f.clocks && how == queueJobs) })
 }
 
 func (f fault) hasStrike(name string) bool {

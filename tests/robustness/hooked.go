@@ -22,11 +22,12 @@ const (
 	spreadLists  = "spread"       // methods of a list that is spread over many slots
 	pipelines    = "pipelines"    // of a client with the hook: each command has its own result
 	transactions = "transactions" // of a client with the hook: all of it is done, or nothing
+	moves        = "moves"        // of a client with the hook, on lists of which one does not match
 	rollout      = "rollout"      // of clients with the hook, and of others without it, which know the plain list only
 	queueJobs    = "jobs"         // of the package queue
 )
 
-var allClients = []string{methods, pipelines, transactions, rollout, spreadLists, queueJobs}
+var allClients = []string{methods, pipelines, transactions, moves, rollout, spreadLists, queueJobs}
 
 // lists returns the lists of a queue that is used through the hook. A pipeline uses all of them in any way. A transaction does the same
 // to the first two, so they are equal at all times; the third has the marks of those that took an element.
@@ -34,6 +35,8 @@ func (s queueSpec) lists(name string) []string {
 	switch {
 	case s.Clients == transactions:
 		return []string{name + ":a", name + ":b", name + ":marks"}
+	case s.Clients == moves:
+		return besideOf(name)
 	case s.Clients == pipelines && !s.Steady:
 		return []string{name + ":a", name + ":b"}
 	}
@@ -70,7 +73,7 @@ type hooked struct {
 
 func (w *worker) hooked(spec queueSpec) *hooked {
 	rdb := w.spec.open()
-	hooks[w.spec.Variant](rdb, func(key string) bool { return !strings.Contains(key, bitsInfix) }, shardedlist.WithCapacity(spec.Capacity))
+	hooks[w.spec.Variant](rdb, func(key string) bool { return !strings.Contains(key, bitsInfix) && !doesNotMatch(key) }, shardedlist.WithCapacity(spec.Capacity))
 	return &hooked{w, rdb, spec}
 }
 
@@ -82,7 +85,7 @@ func (h *hooked) produce(number int) {
 		push = h.pushTransaction
 	case h.spec.Clients == rollout && h.spec.isOld(number):
 		push = h.oldProducer().push
-	case h.spec.Clients == rollout:
+	case h.spec.Clients == rollout || h.spec.Clients == moves:
 		push = h.pushAlone
 	}
 	next := make([]int, 2) // of each part of the elements
@@ -110,6 +113,8 @@ func (h *hooked) consume(number int) {
 		pop = h.transfer
 	case rollout:
 		pop = h.popAlone
+	case moves:
+		pop = h.moveOrPop
 	}
 	next := make([]int, 2)
 	for empty := 0; empty < 3; {
@@ -205,6 +210,8 @@ func (h *hooked) took(consumer int, start, end int64, blocking bool, pops ...red
 		switch cmd := cmd.(type) {
 		case *redis.StringCmd:
 			values = []string{cmd.Val()}
+		case *redis.KeyValuesCmd:
+			_, values = cmd.Val()
 		case *redis.StringSliceCmd:
 			values = cmd.Val()
 			if blocking && len(values) > 0 {

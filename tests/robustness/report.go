@@ -110,6 +110,11 @@ These commands, in ` + "`robustness/`" + `, repeat one row each, alone on the ma
 
 `
 
+// aboutMoves belongs to method if there are results of moves.
+const aboutMoves = `- *Moves* are of three lists through the hook, of which the second does not match and stays a plain list. Consumers call BLMOVE from the first
+  to the second and from the second to the third, and BLPOP and LMPOP of all three. They are not tried in a crash.
+`
+
 // aboutRollout belongs to method if there are results of rollouts.
 const aboutRollout = `- A *rollout* begins with a plain list of 5,000 elements. Half of its producers have no hook, and push to the plain list; go-redis repeats
   nothing for them, so a push whose reply is lost counts as unknown. The others, and the consumers, use the hook, with commands that
@@ -179,7 +184,7 @@ func page(rows []row, command, machine string) []byte {
 	}
 	b.WriteString(broken)
 	about := ""
-	for _, kind := range []struct{ clients, text string }{{rollout, aboutRollout}, {spreadLists, aboutSpread}, {queueJobs, aboutJobs}} {
+	for _, kind := range []struct{ clients, text string }{{moves, aboutMoves}, {rollout, aboutRollout}, {spreadLists, aboutSpread}, {queueJobs, aboutJobs}} {
 		if slices.ContainsFunc(rows, func(r row) bool { return r.Clients == kind.clients }) {
 			about += kind.text
 		}

@@ -71,7 +71,7 @@ type scenario struct {
 // moves, the elements of plain producers stay at the plain key, behind what others push meanwhile.
 func (sc *scenario) hasRounds() bool {
 	switch sc.clients {
-	case pipelines, transactions, queueJobs:
+	case pipelines, transactions, moves, queueJobs:
 		return false
 	case rollout:
 		return !sc.fault.hasStrike("slot move")
