@@ -180,6 +180,7 @@ func TestHookWaitsAtBothKinds(t *testing.T) {
 			got := make(chan *redis.Cmd, 1)
 			go func() { got <- rdb.Do(ctx, wait.words...) }()
 			require.Eventually(t, func() bool { return isBlocked(t, plain, "blpop") }, 10*time.Second, time.Millisecond, "%v", wait.words)
+			require.Eventually(t, func() bool { return isBlocked(t, plain, "blmove") }, 10*time.Second, time.Millisecond, "%v: the end of a BLPOP is not what wakes it", wait.words)
 			pushed := time.Now()
 			require.NoError(t, plain.RPush(ctx, wait.pushTo, "a", "b").Err())
 			if wait.pushTo == "{w}q" {
