@@ -90,9 +90,8 @@ func TestEveryBrokenQueueOfJobsIsCaught(t *testing.T) {
 // rewrittenQueue is a queue whose scripts are changed on their way to the server. The texts are pairs of old and new.
 func rewrittenQueue(texts ...string) func(redis.UniversalClient, string, ...queue.Option) (jobQueue, error) {
 	var once sync.Once
-	hook := lists.NewRewriter(texts...)
 	return func(rdb redis.UniversalClient, name string, options ...queue.Option) (jobQueue, error) {
-		once.Do(func() { rdb.AddHook(hook) })
+		once.Do(func() { rdb.AddHook(lists.NewRewriter(texts...)) })
 		return queue.New(rdb, name, options...)
 	}
 }

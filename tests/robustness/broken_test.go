@@ -210,9 +210,8 @@ func (m mortal) RPush(ctx context.Context, values ...any) (int64, error) {
 // rewritten is a list whose scripts are changed on their way to the server. The texts are pairs of old and new.
 func rewritten(texts ...string) func(redis.UniversalClient, string, ...shardedlist.Option) (deque, error) {
 	var once sync.Once
-	hook := lists.NewRewriter(texts...)
 	return func(rdb redis.UniversalClient, name string, options ...shardedlist.Option) (deque, error) {
-		once.Do(func() { rdb.AddHook(hook) })
+		once.Do(func() { rdb.AddHook(lists.NewRewriter(texts...)) }) // not before: it takes half a second, and each worker has all variants
 		return shardedlist.New(rdb, name, options...)
 	}
 }
