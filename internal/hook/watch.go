@@ -37,27 +37,34 @@ func (h *Hook) watch(ctx context.Context, c *invocation, next redis.ProcessHook)
 	if err := onceMoved(ctx, cmd, next); err != nil {
 		return setReply(c.cmd, nil, err)
 	}
+	if err := h.watchEnds(ctx, lists, next); err != nil {
+		_ = next(ctx, script.NewCommand(ctx, "unwatch")) // which go-redis leaves out after an error, and the connection goes back to its pool
+		return setReply(c.cmd, nil, err)
+	}
+	return setReply(c.cmd, cmd.Val(), nil)
+}
+
+// watchEnds watches the ends of lists whose other keys are watched, and that have a hash each which says where they are.
+func (h *Hook) watchEnds(ctx context.Context, lists map[layout.List]string, next redis.ProcessHook) error {
 	more := []any{"watch"}
 	for list, hash := range lists {
 		// For the transaction: the pool may have no other connection. It is the right server, since it has taken the WATCH.
 		(&script.Runner{Client: h.client}).PrepareBy(ctx, hash, true, next)
 		read := script.NewCommand(ctx, "hget", hash, "layout")
 		if err := onceMoved(ctx, read, next); err != nil && err != redis.Nil {
-			return setReply(c.cmd, nil, err)
+			return err
 		}
 		pointers, _ := read.Val().(string)
 		ends, err := list.Ends(pointers)
 		if err != nil {
-			return setReply(c.cmd, nil, err)
+			return err
 		}
 		more = append(more, array(ends)...)
 	}
-	if len(more) > 1 {
-		if err := onceMoved(ctx, script.NewCommand(ctx, more...), next); err != nil {
-			return setReply(c.cmd, nil, err)
-		}
+	if len(more) == 1 {
+		return nil
 	}
-	return setReply(c.cmd, cmd.Val(), nil)
+	return onceMoved(ctx, script.NewCommand(ctx, more...), next)
 }
 
 // onceMoved sends a command again while the slot of its keys moves. For ASK go-redis would go to the other node, which sends it back, and its

@@ -76,15 +76,16 @@ func (s *Session) Begin() {
 // Expires returns the time after which the operation must not be retried, because the server may have dropped its record.
 func (s *Session) Expires() time.Time { return s.expires }
 
+// resolvable returns the time until which the record tells for sure whether the operation was applied. Later the server may have dropped
+// it: that there is none says nothing.
+func (s *Session) resolvable() time.Time { return s.expires.Add(s.life / 4) }
+
 // Unknown reports whether the outcome of the last operation is unknown. The operation must be retried or resolved before the
 // next one begins.
 func (s *Session) Unknown() bool { return s.unknown }
 
 // Do sends an operation with the current number until its outcome is known, until is over, or the record may be gone.
 func (s *Session) Do(ctx context.Context, until time.Time, op Operation) Outcome {
-	if s.expires.Before(until) {
-		until = s.expires
-	}
 	s.take(op)
 	return s.repeat(ctx, until)
 }
@@ -115,14 +116,15 @@ func (s *Session) Block(ctx context.Context, command []any, op Operation) (outco
 // WakeUp counts that the blocking command of Block was ended by a push.
 func (s *Session) WakeUp() { s.pool.List.WakeUp() }
 
-// Resolve finds the unknown outcome of the last operation, until the time is over. Done means that it was applied. Refused means
-// that it was not, and can no longer be.
+// Resolve finds the unknown outcome of the last operation, until the time is over. Done means that it was applied. Refused means that it can
+// no longer be. Its caller has been told that the outcome is unknown: late in the life of the record, it may have been applied all the same.
 func (s *Session) Resolve(ctx context.Context, until time.Time) Outcome {
-	return s.resolve(ctx, until, nil)
+	return s.fence(ctx, until, nil, false)
 }
 
-// repeat sends the operation until its outcome is known. Do bounds it.
+// repeat sends the operation until its outcome is known, until is over, or the record may be gone.
 func (s *Session) repeat(ctx context.Context, until time.Time) Outcome {
+	until = earlier(until, s.expires)
 	if s.id == "" {
 		s.count()
 		return s.learn(s.pool.Runner.Run(ctx, s.op.call))
@@ -261,9 +263,17 @@ func (s *Session) count() {
 // resolve fences the operation, so that copies of it have no effect from then on, and learns whether it was applied. If it was, its
 // record has the reply. If not, refusal is the error.
 func (s *Session) resolve(ctx context.Context, until time.Time, refusal error) Outcome {
+	return s.fence(ctx, earlier(until, s.resolvable()), refusal, true)
+}
+
+// fence is resolve, for a caller that is to be told the outcome or for nobody.
+func (s *Session) fence(ctx context.Context, until time.Time, refusal error, tells bool) Outcome {
 	fence := s.inquiry(true)
 	for attempt := 0; ; attempt++ {
 		reply, err := s.pool.Runner.Once(ctx, fence)
+		if script.IsDone(err) && tells && time.Now().After(s.resolvable()) {
+			return Outcome{Status: Unknown, Err: cmp.Or(refusal, errExpired)}
+		}
 		if script.IsDone(err) {
 			return s.fenced(ctx, until, reply != nil, refusal)
 		}
@@ -276,12 +286,23 @@ func (s *Session) resolve(ctx context.Context, until time.Time, refusal error) O
 	}
 }
 
+// errExpired is the error of an operation of which the record may have gone before the server could be asked.
+var errExpired = errors.New("the server may have dropped the dedup record")
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
 // fenced is what follows a fence, which tells whether the operation was applied.
 func (s *Session) fenced(ctx context.Context, until time.Time, applied bool, refusal error) Outcome {
 	if !applied {
 		s.unknown, s.op = false, Operation{}
 		return Outcome{Status: Refused, Err: refusal}
 	}
+	s.expires = time.Now().Add(s.life / 2) // the fence has renewed the record
 	reclaimer := s.op.Reclaimer
 	outcome := s.repeat(ctx, until)
 	if outcome.Status == Done {

@@ -48,7 +48,7 @@ func (t Transaction) End(ctx context.Context, until time.Time, got []Result, exe
 		return results, executed
 	}
 	mayCome := t.Others && slices.ContainsFunc(got, func(r Result) bool { return r.Err != nil && script.MayHaveActed(r.Err) })
-	applied, err := t.resolve(ctx, until, !mayCome)
+	applied, err := t.resolve(ctx, until, !mayCome, true)
 	carriedOut = slices.Contains(applied, true)
 	if err != nil || mayCome && !carriedOut {
 		if !t.Others {
@@ -110,17 +110,28 @@ func (t Transaction) records() (recorded []Pending) {
 	return recorded
 }
 
-// resolve asks after all operations in one transaction, and fences them or not. It returns which of them were applied.
-func (t Transaction) resolve(ctx context.Context, until time.Time, fence bool) (applied []bool, err error) {
+// resolve asks after all operations in one transaction, and fences them or not. It returns which of them were applied, for a caller that is to
+// be told or for nobody.
+func (t Transaction) resolve(ctx context.Context, until time.Time, fence, tells bool) (applied []bool, err error) {
 	var calls []script.Call
 	for _, p := range t.records() {
 		p.session.unknown = true
 		calls = append(calls, p.session.inquiry(fence))
 	}
 	first := t.records()[0].session
+	resolvable := first.resolvable()
+	for _, p := range t.records() {
+		resolvable = earlier(resolvable, p.session.resolvable())
+	}
+	if tells {
+		until = earlier(until, resolvable)
+	}
 	var replies []any
 	for attempt := 0; ; attempt++ {
 		replies, err = first.pool.Runner.Atomic(ctx, calls)
+		if err == nil && tells && time.Now().After(resolvable) {
+			return nil, errExpired
+		}
 		if err == nil {
 			break
 		}
@@ -141,7 +152,7 @@ func (t Transaction) resolve(ctx context.Context, until time.Time, fence bool) (
 // resolveLater fences the transaction, which has no other commands, that its caller has given up. What it did stays, as a whole; only
 // one that did nothing but take elements is undone: they go back.
 func (t Transaction) resolveLater(ctx context.Context, until time.Time) {
-	applied, err := t.resolve(ctx, until, true)
+	applied, err := t.resolve(ctx, until, true, false)
 	if err != nil {
 		return
 	}

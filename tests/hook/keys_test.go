@@ -229,7 +229,7 @@ func TestTheEmptyKeyIsAPlainKey(t *testing.T) {
 	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey, redistest.Cluster) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			server, ctx := redistest.Shared(t, kind), t.Context()
+			server, ctx := redistest.Start(t, kind), t.Context()
 			rdb := hookOn(t, server, "*")
 			require.NoError(t, rdb.Del(ctx, "").Err())
 			require.NoError(t, rdb.RPush(ctx, "", "a", "b").Err())
