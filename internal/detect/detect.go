@@ -189,22 +189,22 @@ func (l *List) Length() session.Operation {
 	return l.operation(l.List.Length, func() session.Operation { return l.Many().Length() })
 }
 
-func (l *List) Exists(beside bool) session.Operation {
-	return l.operation(func() session.Operation { return l.List.Exists(beside) }, func() session.Operation { return l.Many().Length() })
+func (l *List) Exists(key ...any) session.Operation {
+	return l.operation(func() session.Operation { return l.List.Exists(key...) }, func() session.Operation { return l.Many().Exists() })
 }
 
-func (l *List) Delete() session.Operation {
-	return l.operation(l.List.Delete, func() session.Operation { return l.Many().Delete() })
+func (l *List) Delete(key ...any) session.Operation {
+	return l.operation(func() session.Operation { return l.List.Delete(key...) }, func() session.Operation { return l.Many().Delete() })
 }
 
-func (l *List) Expire(expiry layout.Expiry) session.Operation {
+func (l *List) Expire(expiry layout.Expiry, key ...any) session.Operation {
 	return l.operation(
-		func() session.Operation { return l.List.Expire(expiry) },
+		func() session.Operation { return l.List.Expire(expiry, key...) },
 		func() session.Operation { return l.Many().Expire(expiry) })
 }
 
-func (l *List) Lifetime() session.Operation {
-	return l.operation(l.List.Lifetime, func() session.Operation { return l.Many().Lifetime() })
+func (l *List) Lifetime(key ...any) session.Operation {
+	return l.operation(func() session.Operation { return l.List.Lifetime(key...) }, func() session.Operation { return l.Many().Lifetime() })
 }
 
 func (l *List) Index(index any) session.Operation {

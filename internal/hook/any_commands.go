@@ -9,56 +9,42 @@ import (
 )
 
 func translateExists(_ context.Context, c *invocation, lists []layout.List) (*translation, error) {
-	if len(c.args) == 2 {
-		return ofOneKey(c, lists, int64(1)), nil
-	}
-	beside := func(l layout.List) session.Operation { return l.Exists(true) } // the command itself counts the lists that are plain keys
-	return counting(c, lists, beside, func(length any) bool { return length.(int64) > 0 }), nil
-}
-
-func existence(l layout.List) session.Operation { return l.Exists(false) }
-
-// ofOneKey is the translation of a command that has one reply for all lists, and its own for other keys.
-func ofOneKey(c *invocation, lists []layout.List, ofList any) *translation {
-	exists := func(results []any) bool { return results[0].(int64) > 0 }
-	t := general(c, lists, existence, exists)
-	t.reply = func(results []any, plain any) (any, error) {
-		if exists(results) {
-			return ofList, nil
-		}
-		return plain, nil
-	}
-	return t
+	return counting(c, lists, layout.List.Exists), nil
 }
 
 func translateDel(_ context.Context, c *invocation, lists []layout.List) (*translation, error) {
-	return counting(c, lists, layout.List.Delete, func(existed any) bool { return existed.(bool) }), nil
+	return counting(c, lists, layout.List.Delete), nil
 }
 
-// counting translates a command that counts the lists with a true result, and the plain keys.
-func counting(c *invocation, lists []layout.List, operation func(layout.List) session.Operation, isTrue func(result any) bool) *translation {
-	count := func(results []any) (total int64) {
+// counting translates a command that counts its keys.
+func counting(c *invocation, lists []layout.List, operation func(l layout.List, key ...any) session.Operation) *translation {
+	t := &translation{}
+	for i, l := range lists {
+		t.addGeneral(l, operation, []any{c.args[0], c.args[c.at[i]]})
+	}
+	if others := c.unmatched(); len(others) > 0 {
+		t.plain = append([]any{c.args[0]}, others...)
+	}
+	t.reply = func(results []any, plain any) (any, error) {
+		total, _ := plain.(int64)
 		for _, result := range results {
-			if isTrue(result) {
+			if key, ok := result.(layout.OfKey); ok {
+				total += key.Reply.(int64)
+			} else if result == true {
 				total++
 			}
 		}
-		return total
-	}
-	t := general(c, lists, operation, func(results []any) bool { return count(results) == int64(len(c.args)-1) })
-	t.reply = func(results []any, plain any) (any, error) {
-		keys, _ := plain.(int64)
-		return count(results) + keys, nil
+		return total, nil
 	}
 	return t
 }
 
 func translateType(_ context.Context, c *invocation, lists []layout.List) (*translation, error) {
-	return ofOneKey(c, lists, "list"), nil
+	return general(c, lists[0], layout.List.Exists, func(any) any { return "list" }), nil
 }
 
 func translateObject(_ context.Context, c *invocation, lists []layout.List) (*translation, error) {
-	return telling(c, lists, func(l layout.List) session.Operation { return l.Object(c.text(1)) }), nil
+	return general(c, lists[0], layout.List.Object, unchanged), nil
 }
 
 func translateMemoryUsage(_ context.Context, c *invocation, lists []layout.List) (*translation, error) {
@@ -73,18 +59,7 @@ func translateMemoryUsage(_ context.Context, c *invocation, lists []layout.List)
 			return nil, rediserr.Syntax
 		}
 	}
-	return telling(c, lists, layout.List.Memory), nil
+	return general(c, lists[0], layout.List.Memory, unchanged), nil
 }
 
-// telling is the translation of a command that tells something of a list, or of what is at the plain key.
-func telling(c *invocation, lists []layout.List, operation func(layout.List) session.Operation) *translation {
-	told := func(results []any) bool { return results[0] != nil }
-	t := general(c, lists, operation, told)
-	t.reply = func(results []any, plain any) (any, error) {
-		if told(results) {
-			return results[0], nil
-		}
-		return plain, nil
-	}
-	return t
-}
+func unchanged(result any) any { return result }

@@ -34,14 +34,13 @@ func translatePersist(_ context.Context, c *invocation, lists []layout.List) (*t
 
 // expiring translates a command that sets the expiry of a list.
 func expiring(c *invocation, lists []layout.List, e layout.Expiry) *translation {
-	t := general(c, lists, func(l layout.List) session.Operation { return l.Expire(e) }, func(results []any) bool { return results[0] == true })
-	t.reply = func(results []any, plain any) (any, error) {
-		if results[0] == true {
-			return int64(1), nil
+	expire := func(l layout.List, key ...any) session.Operation { return l.Expire(e, key...) }
+	return general(c, lists[0], expire, func(set any) any {
+		if set == true {
+			return int64(1)
 		}
-		return plain, nil
-	}
-	return t
+		return int64(0)
+	})
 }
 
 // milliseconds parses the time of an expiry, unless it is out of range for Redis.
@@ -73,15 +72,7 @@ func (c *invocation) conditions(from int) (string, bool) {
 
 func translateTTL(unit time.Duration, absolute bool) func(context.Context, *invocation, []layout.List) (*translation, error) {
 	return func(_ context.Context, c *invocation, lists []layout.List) (*translation, error) {
-		served := func(results []any) bool { return results[0].(layout.Lifetime).Expires != layout.NoList }
-		t := general(c, lists, layout.List.Lifetime, served)
-		t.reply = func(results []any, plain any) (any, error) {
-			if !served(results) {
-				return plain, nil
-			}
-			return results[0].(layout.Lifetime).In(unit, absolute), nil
-		}
-		return t, nil
+		return general(c, lists[0], layout.List.Lifetime, func(found any) any { return found.(layout.Lifetime).In(unit, absolute) }), nil
 	}
 }
 
@@ -132,18 +123,12 @@ func database(rdb redis.UniversalClient) int64 {
 func transferring(c *invocation, lists []layout.List, how layout.Transfer, replace bool, done any) (*translation, error) {
 	from, to := lists[0], lists[1]
 	if from == to {
-		exists := func(results []any) bool { return results[0].(int64) > 0 }
-		t := general(c, lists[:1], existence, exists)
-		t.reply = func(results []any, plain any) (any, error) {
-			switch {
-			case !exists(results):
-				return plain, nil
-			case !replace:
-				return int64(0), nil
+		return general(c, from, layout.List.Exists, func(any) any {
+			if !replace {
+				return int64(0)
 			}
-			return done, nil
-		}
-		return t, nil
+			return done
+		}), nil
 	}
 	op, err := from.Transfer(how, to, replace)
 	if err != nil {

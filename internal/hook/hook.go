@@ -117,23 +117,24 @@ func (h *Hook) process(ctx context.Context, c *invocation, next redis.ProcessHoo
 		return next(h.passOn(ctx), c.cmd)
 	case t.native != nil:
 		return t.runNative(h.passOn(ctx), c.cmd, next)
-	case len(t.steps) > 1 && !h.takesSteps(c, false):
+	case (len(t.steps) > 1 || len(t.steps) == 1 && t.plain != nil) && !h.takesSteps(c, false):
 		return h.together(h.passOn(ctx), c)
 	}
 	reply, err := t.run(ctx, next)
 	return setReply(c.cmd, reply, err)
 }
 
-// together carries out a command on many lists in one round trip.
+// together carries out a command on many keys in one round trip, as one step of the server.
 func (h *Hook) together(ctx context.Context, c *invocation) error {
-	return h.asPipeline(ctx, c, func(ctx context.Context, cmds []redis.Cmder) error {
-		pipe := h.client.Pipeline()
-		for _, cmd := range cmds {
+	cmds := []redis.Cmder{redis.NewStatusCmd(ctx, "multi"), c.cmd, redis.NewSliceCmd(ctx, "exec")}
+	return h.transaction(ctx, cmds, []*invocation{nil, c, nil}, func(ctx context.Context, cmds []redis.Cmder) error {
+		pipe := h.client.TxPipeline()
+		for _, cmd := range cmds[1 : len(cmds)-1] {
 			_ = pipe.Process(ctx, cmd)
 		}
 		_, err := pipe.Exec(ctx)
 		return err
-	})
+	}, false)
 }
 
 // onConnection carries out a command on the connection of a Conn or Tx: while many callers watch, the pool may have no other.
@@ -198,9 +199,16 @@ func (t *translation) run(ctx context.Context, next redis.ProcessHook) (any, err
 			return nil, err
 		}
 		shortfall = cmp.Or(shortfall, err)
+		if t.ofKeys != nil && t.ofKeys[i] != nil && !isThere(results[i]) {
+			cmd := script.NewCommand(ctx, t.ofKeys[i]...)
+			if err := next(ctx, cmd); err != nil {
+				return nil, err
+			}
+			results[i] = layout.OfKey{Reply: cmd.Val()}
+		}
 	}
 	var plain any
-	if t.needsPlain(results) {
+	if t.plain != nil {
 		cmd := script.NewCommand(ctx, t.plain...)
 		if err := next(ctx, cmd); err != nil {
 			return nil, err

@@ -132,6 +132,16 @@ func (c *invocation) listed() []int {
 	return at
 }
 
+// unmatched returns the keys that do not match.
+func (c *invocation) unmatched() (keys []any) {
+	for _, key := range c.keys {
+		if !slices.Contains(c.at, key.at) {
+			keys = append(keys, c.args[key.at])
+		}
+	}
+	return keys
+}
+
 // written returns the keys that match and that the call may write.
 func (c *invocation) written() (keys []string) {
 	if c.server != nil && c.server.readOnly {

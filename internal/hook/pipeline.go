@@ -731,7 +731,7 @@ func (p *part) reply(ctx context.Context, replies []any, problem error) (any, er
 		shortfall = cmp.Or(shortfall, err)
 	}
 	var plain any
-	if p.translation.needsPlain(results) {
+	if p.translation.plain != nil {
 		var err error
 		if plain, err = p.plain.Result(); err != nil {
 			return nil, err

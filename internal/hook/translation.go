@@ -40,9 +40,10 @@ type translation struct {
 	// reply makes the command's reply of the results of its steps, and of the plain command's reply if that was needed. Without
 	// it, the first result is the reply.
 	reply func(results []any, plain any) (any, error)
-	// plain is a command for the server itself, if there is one, and served tells whether the lists have made it needless.
-	plain  []any
-	served func(results []any) bool
+	// plain is a command for the server itself, if there is one.
+	plain []any
+	// ofKeys has for each step the command for the key where there is no list, if the step may leave that to the caller.
+	ofKeys [][]any
 	// native is set for a command that reads its own reply. Its steps come first, and must succeed.
 	native *native
 }
@@ -67,10 +68,6 @@ func (t *translation) ready(ctx context.Context, until time.Time) error {
 	return nil
 }
 
-func (t *translation) needsPlain(results []any) bool {
-	return t.plain != nil && (t.served == nil || !t.served(results))
-}
-
 func (t *translation) replyOf(results []any, plain any) (any, error) {
 	if t.reply == nil {
 		return results[0], nil
@@ -90,11 +87,35 @@ func singleThen(op session.Operation, reply func(result any) (any, error)) *tran
 	return t
 }
 
-// general gives each list one operation, and sends the command itself for the plain key unless the lists have served it.
-func general(c *invocation, lists []layout.List, operation func(layout.List) session.Operation, served func(results []any) bool) *translation {
-	t := &translation{plain: c.args, served: served}
-	for _, l := range lists {
-		t.steps = append(t.steps, operation(l))
+// general translates a command on one key of any type. The operation carries it out on the key where there is no list.
+func general(c *invocation, l layout.List, operation func(l layout.List, key ...any) session.Operation, ofList func(result any) any) *translation {
+	t := &translation{}
+	t.addGeneral(l, operation, c.args)
+	t.reply = func(results []any, _ any) (any, error) {
+		if key, ok := results[0].(layout.OfKey); ok {
+			return key.Reply, nil
+		}
+		return ofList(results[0]), nil
 	}
 	return t
+}
+
+// addGeneral adds a step.
+func (t *translation) addGeneral(l layout.List, operation func(l layout.List, key ...any) session.Operation, key []any) {
+	t.steps = append(t.steps, operation(l, key...))
+	if maybe, _ := l.Spread(); !maybe {
+		key = nil
+	}
+	t.ofKeys = append(t.ofKeys, key)
+}
+
+// isThere tells whether an operation has found a list, by its result.
+func isThere(result any) bool {
+	switch result := result.(type) {
+	case bool:
+		return result
+	case layout.Lifetime:
+		return result.Expires != layout.NoList
+	}
+	return true
 }

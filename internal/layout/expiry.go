@@ -47,3 +47,6 @@ func (l Lifetime) In(unit time.Duration, absolute bool) int64 {
 	}
 	return units
 }
+
+// OfKey is the result of an operation that has found no list, and so has carried out its command on the key.
+type OfKey struct{ Reply any }

@@ -48,10 +48,8 @@ type List interface {
 
 	// PushX pushes encoded values onto a list that has elements. The result is the length, an int64.
 	PushX(end End, values []any) session.Operation
-	// Length has the number of elements, an int64. So has Exists, whatever the key that the list stands in for holds; with beside,
-	// a list that is that key has none.
+	// Length has the number of elements, an int64.
 	Length() session.Operation
-	Exists(beside bool) session.Operation
 	// Index has the element, a string, or nil.
 	Index(index any) session.Operation
 	// Range has the elements, a []string.
@@ -63,17 +61,22 @@ type List interface {
 	Insert(where, pivot, value any) session.Operation
 	Remove(count, value any) session.Operation
 	Trim(start, stop any) session.Operation
-	// Delete has a bool: whether the list existed.
-	Delete() session.Operation
+
+	// The next operations take the words of the command that they are for: where there is no list, it is carried out on the key instead, in
+	// the same step, and the result is an OfKey. Without words, and on a spread list, it is not.
+
+	// Exists and Delete have a bool: whether there is, or was, a list.
+	Exists(key ...any) session.Operation
+	Delete(key ...any) session.Operation
 	// Expire has a bool: whether the expiry was set. Lifetime has a Lifetime.
-	Expire(expiry Expiry) session.Operation
-	Lifetime() session.Operation
+	Expire(expiry Expiry, key ...any) session.Operation
+	Lifetime(key ...any) session.Operation
+	// Object has the reply of OBJECT for the list, and Memory the bytes that it takes, an int64, or nil if there is none.
+	Object(key ...any) session.Operation
+	Memory(key ...any) session.Operation
+
 	// Transfer renames or copies the list, and has a bool: whether it did.
 	Transfer(how Transfer, to List, replace bool) (session.Operation, error)
-	// Object has the reply of OBJECT for the list, or nil if there is no list.
-	Object(subcommand string) session.Operation
-	// Memory has the bytes that the list takes, an int64, or nil if there is none.
-	Memory() session.Operation
 
 	// Watched returns the keys that WATCH of the list watches, the first of which is a hash, and Ends those that it watches besides, by the
 	// field layout of that hash, read when they were watched: each write to the list changes one of them.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
 )
@@ -51,12 +52,21 @@ func (l *List) Trim(start, stop any) session.Operation {
 }
 
 // Delete deletes the list, and then unlinks its shards in bounded steps. It may run twice.
-func (l *List) Delete() session.Operation {
-	op := l.read(delScript)
-	op.Finish = func(ctx context.Context, reply any) (any, error) {
+func (l *List) Delete(key ...any) session.Operation {
+	return orKey(l.read(delScript, key...), func(ctx context.Context, reply any) (any, error) {
 		flags := reply.([]any)
 		l.sweep(ctx, flags[1])
 		return flags[0] == int64(1), nil
+	})
+}
+
+// orKey is an operation of which the script may have replied for the key, where there is no list.
+func orKey(op session.Operation, finish func(ctx context.Context, reply any) (any, error)) session.Operation {
+	op.Finish = func(ctx context.Context, reply any) (any, error) {
+		if parts, ok := reply.([]any); ok && parts[0] == "KEY" {
+			return layout.OfKey{Reply: parts[1]}, nil
+		}
+		return finish(ctx, reply)
 	}
 	return op
 }

@@ -25,9 +25,10 @@ const (
 )
 
 // Expire sets or removes the expiry of the list. A long list takes several steps of a hundred shards.
-func (l *List) Expire(expiry layout.Expiry) session.Operation {
+func (l *List) Expire(expiry layout.Expiry, key ...any) session.Operation {
 	op := l.expireStep(expiry)
-	op.Finish = func(ctx context.Context, reply any) (any, error) {
+	op.Append(key...)
+	return orKey(op, func(ctx context.Context, reply any) (any, error) {
 		verdict := reply.(int64)
 		var err error
 		for verdict == verdictNotYet && script.IsDone(err) {
@@ -41,8 +42,7 @@ func (l *List) Expire(expiry layout.Expiry) session.Operation {
 		}
 		l.continueExpiry(ctx, verdict)
 		return verdict != verdictNo, err
-	}
-	return op
+	})
 }
 
 // expireStep is one step of Expire.
@@ -68,12 +68,10 @@ func (l *List) continueExpiry(ctx context.Context, verdict int64) {
 }
 
 // Lifetime returns when the list expires.
-func (l *List) Lifetime() session.Operation {
-	op := l.read(ttlScript)
-	op.Finish = func(_ context.Context, reply any) (any, error) {
+func (l *List) Lifetime(key ...any) session.Operation {
+	return orKey(l.read(ttlScript, key...), func(_ context.Context, reply any) (any, error) {
 		times := reply.([]any)
 		expires, err := strconv.ParseInt(times[0].(string), 10, 64)
 		return layout.Lifetime{Expires: expires, Now: times[1].(int64)}, err
-	}
-	return op
+	})
 }

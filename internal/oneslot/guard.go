@@ -109,7 +109,7 @@ func (l *List) Reserved(keys []string) (sure, maybe []string) {
 	return slices.Compact(sure), slices.Compact(maybe)
 }
 
-// Memory has the bytes that the shards take, estimated as Info does, or nil if there is no list.
-func (l *List) Memory() session.Operation {
-	return l.sessions.Read(memoryScript, l.declared, infoSamples)
+// Memory has the bytes that the shards take, estimated as Info does.
+func (l *List) Memory(key ...any) session.Operation {
+	return orKey(l.sessions.Read(memoryScript, l.declared, append([]any{infoSamples}, key...)...), asReplied)
 }

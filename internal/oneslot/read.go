@@ -23,12 +23,9 @@ const scanStep = 1000
 // Length counts the elements.
 func (l *List) Length() session.Operation { return l.read(llenScript) }
 
-// Exists counts the elements. Another type at the key that the list stands in for is no error.
-func (l *List) Exists(beside bool) session.Operation {
-	if beside {
-		return l.read(llenScript, "beside")
-	}
-	return l.read(llenScript, "any")
+// Exists tells whether there is a list.
+func (l *List) Exists(key ...any) session.Operation {
+	return orKey(l.read(llenScript, key...), func(_ context.Context, reply any) (any, error) { return reply.(int64) > 0, nil })
 }
 
 // Index reads one element.
@@ -45,9 +42,11 @@ func (l *List) Range(start, stop any) session.Operation {
 func (l *List) Positions(args ...any) session.Operation { return l.read(lposScript, args...) }
 
 // Object returns the reply of OBJECT for the first shard.
-func (l *List) Object(subcommand string) session.Operation {
-	return l.sessions.Read(objectScript, l.declared, subcommand)
+func (l *List) Object(key ...any) session.Operation {
+	return orKey(l.sessions.Read(objectScript, l.declared, key...), asReplied)
 }
+
+func asReplied(_ context.Context, reply any) (any, error) { return reply, nil }
 
 // All yields the elements from left to right. Each step reads whole shards. It first splits those that are too long for that.
 func (l *List) All(ctx context.Context) iter.Seq2[string, error] {

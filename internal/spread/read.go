@@ -114,6 +114,14 @@ func (l *List) Length() session.Operation {
 	return session.Steps(func(ctx context.Context) (any, error) { return l.length(ctx) })
 }
 
+// Exists tells whether there is a list.
+func (l *List) Exists() session.Operation {
+	return session.Steps(func(ctx context.Context) (any, error) {
+		length, err := l.length(ctx)
+		return length > 0, err
+	})
+}
+
 func (l *List) length(ctx context.Context) (int64, error) {
 	_, first, last, err := l.bounds(ctx)
 	if err != nil || first == nil {

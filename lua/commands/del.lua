@@ -1,10 +1,11 @@
 -- Deletes the list, as DEL does.
 --
--- requires: shared/sweep shared/discard shared/take_in
+-- requires: shared/sweep shared/discard shared/take_in shared/of_key
 --
 -- KEYS  1 meta
--- ARGV  none
--- Reply 1 if the list had elements, else 0; then 1 if shards are still to be swept, else 0
+-- ARGV  the words of the command for the key if there is no list; or none
+-- Reply 1 if the list had elements, else 0; then 1 if shards are still to be swept, else 0; or 'KEY' and the
+--       reply of the command
 -- Flags allow-oom
 -- Cost  O(1): the pointers leave all shards at once, and the sweep that unlinks them is bounded.
 --
@@ -17,7 +18,7 @@ if problem then
 end
 if is_empty(list) then
   sweep(list)
-  return { 0, list.stale and 1 or 0 }
+  return of_key(1, true) or { 0, list.stale and 1 or 0 }
 end
 discard(list)
 if PLAIN and not rung_by(PLAIN) and type(redis.pcall('LLEN', PLAIN)) == 'number' then

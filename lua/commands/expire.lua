@@ -1,13 +1,14 @@
 -- Sets or removes the time at which the list expires, as EXPIRE and PERSIST do. Each call handles a bounded number of shards.
 --
--- requires: shared/session shared/sweep shared/discard shared/shards shared/take_in
+-- requires: shared/session shared/sweep shared/discard shared/shards shared/take_in shared/of_key
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 and 5 when: 'in' and milliseconds, 'at' and a Unix time in milliseconds, 'never', or
 --       'continue' to finish earlier work without setting a time; 6 those of the words NX, XX, GT and LT that apply;
---       7 the grace in milliseconds
+--       7 the grace in milliseconds; then the words of the command for the key if there is no list, if any
 -- Reply 0 if the condition is not met or there is no list; 1 if all is done; 2 if the time is set and 'continue' must follow
---       until all is done; -1 if nothing is set yet and the caller must repeat the operation
+--       until all is done; -1 if nothing is set yet and the caller must repeat the operation;
+--       or 'KEY' and the reply of the command, which is not remembered
 -- Flags allow-oom
 -- Cost  O(1): two calls a shard, for STEP shards at most, and a sweep.
 --
@@ -29,6 +30,10 @@ end
 local list, problem = open(nil, true)
 if problem then
   return problem
+end
+local others = is_empty(list) and of_key(8, true)
+if others then
+  return others
 end
 local how, condition, grace = ARGV[4], ARGV[6], tonumber(ARGV[7])
 local continues = how == 'continue'

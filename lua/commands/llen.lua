@@ -1,10 +1,10 @@
 -- Returns the length of the list, as LLEN does.
 --
--- requires: shared/length shared/take_in
+-- requires: shared/length shared/take_in shared/of_key
 --
 -- KEYS  1 meta
--- ARGV  1 'any' for EXISTS and TYPE, of which the caller serves plain keys, or 'beside' if also lists there; else none
--- Reply the length
+-- ARGV  for EXISTS and TYPE the words of the command, else none
+-- Reply the length; for those 1 if there is a list, else 'KEY' and the reply of the command
 -- Flags allow-oom
 -- Cost  O(1): all shards between the ends are full.
 
@@ -12,8 +12,8 @@ local list, problem = open('reading', ARGV[1] ~= nil)
 if problem then
   return problem
 end
-if ARGV[1] == 'beside' and type(list.shards) == 'table' then
-  return 0 -- it is the plain key
+if ARGV[1] then
+  return is_empty(list) and of_key(1, false) or 1
 end
 local head, tail, length = measure(list)
 return head and length or tail

@@ -1,10 +1,11 @@
 -- Returns about how many bytes the list takes, for MEMORY USAGE.
 --
--- requires: shared/sample
+-- requires: shared/sample shared/of_key
 --
 -- KEYS  1 meta
--- ARGV  1 how many shards to look at
--- Reply the bytes: those of the end shards, and for each shard between the mean of some, evenly spread; nil if there is no list
+-- ARGV  1 how many shards to look at, then the words of the command for the key if there is no list
+-- Reply the bytes: those of the end shards, and for each shard between the mean of some, evenly spread; or 'KEY' and the
+--       reply of the command
 -- Flags allow-oom
 -- Cost  O(1): one MEMORY USAGE for each of these shards.
 
@@ -13,6 +14,6 @@ if problem then
   return problem
 end
 if is_empty(list) then
-  return false
+  return of_key(2, false)
 end
 return sample(list, tonumber(ARGV[1]))

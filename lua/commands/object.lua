@@ -1,10 +1,10 @@
 -- Returns what OBJECT says of the first shard.
 --
--- requires: shared/list
+-- requires: shared/list shared/of_key
 --
 -- KEYS  1 meta
--- ARGV  1 the subcommand
--- Reply that of OBJECT, or nil if the list is empty
+-- ARGV  the words of the command
+-- Reply that of OBJECT; or 'KEY' and what it is for the key if there is no list
 -- Flags allow-oom
 -- Cost  O(1).
 
@@ -12,4 +12,7 @@ local list, problem = open('reading', true)
 if problem then
   return problem
 end
-return not is_empty(list) and redis.call('OBJECT', ARGV[1], list.shards .. list.first)
+if is_empty(list) then
+  return of_key(1, false)
+end
+return redis.call('OBJECT', ARGV[2], list.shards .. list.first)

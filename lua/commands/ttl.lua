@@ -1,10 +1,11 @@
 -- Returns the time at which the list expires, for TTL and its variants.
 --
--- requires: shared/list shared/take_in
+-- requires: shared/list shared/take_in shared/of_key
 --
 -- KEYS  1 meta
--- ARGV  none
--- Reply the Unix time in milliseconds, -1 if the list never expires, or -2 if there is none; then the server's time
+-- ARGV  the words of the command for the key if there is no list; or none
+-- Reply the Unix time in milliseconds, -1 if the list never expires, or -2 if there is none; then the server's time; or 'KEY'
+--       and the reply of the command
 -- Flags allow-oom
 -- Cost  O(1).
 
@@ -15,7 +16,7 @@ if problem then
   return problem
 end
 if is_empty(list) then
-  return { '-2', 0 }
+  return of_key(1, false) or { '-2', 0 }
 end
 if type(list.shards) == 'table' then -- the plain list says it
   local left, now = redis.call('PTTL', list.shards .. list.first), clock()

@@ -2,8 +2,12 @@ package hook
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -287,6 +291,88 @@ func TestHookTakesManyKeysAtOnce(t *testing.T) {
 			assert.LessOrEqual(t, trips.Commands, 50, "for shards of long lists that DEL leaves behind")
 		}
 		assert.Zero(t, rdb.Exists(ctx, keys...).Val())
+	})
+}
+
+// A command of one key is one round trip, whatever is there.
+func TestHookLooksAtAKeyOnce(t *testing.T) {
+	t.Parallel()
+	realServers(t, func(t *testing.T, server *redistest.Server) {
+		ctx, trips := t.Context(), &harness.RoundTrips{}
+		plain := server.Client(t)
+		rdb, prefix := hookedClient(t, server)
+		rdb.AddHook(trips)
+		run := func(rdb redis.UniversalClient, command, key string) (any, error) {
+			var words []any
+			for _, word := range strings.Fields(command) {
+				words = append(words, strings.ReplaceAll(word, "KEY", key))
+			}
+			return rdb.Do(ctx, words...).Result()
+		}
+		for what, fill := range map[string]string{
+			"nothing": "PING", "text": "SET KEY text", "short": "RPUSH KEY 1 2", "long": "RPUSH KEY 1 2 3 4", "with spaces": "SADD KEY 1",
+		} {
+			for _, command := range []string{
+				"EXISTS KEY", "TOUCH KEY", "TYPE KEY", "TTL KEY", "PERSIST KEY", "PEXPIRE KEY 100000 NX", "PEXPIRE KEY 1 GT", "TTL KEY", "PERSIST KEY",
+				"PERSIST KEY", "OBJECT REFCOUNT KEY", "OBJECT FREQ KEY", "MEMORY USAGE KEY SAMPLES 0", "RENAME KEY KEY", "RENAMENX KEY KEY", "UNLINK KEY", "DEL KEY",
+			} {
+				if command == "EXISTS KEY" || command == "DEL KEY" {
+					_, err := run(rdb, fill, prefix+what)
+					require.NoError(t, err)
+					_, err = run(plain, fill, "plain:"+what)
+					require.NoError(t, err)
+				}
+				_, _ = run(rdb, command, prefix+"nothing") // without functions, a script is sent when it is called first
+				*trips = harness.RoundTrips{}
+				got, err := run(rdb, command, prefix+what)
+				assert.Zero(t, trips.Pipelines, "%s: %s", what, command)
+				if what != "long" || command != "DEL KEY" && command != "UNLINK KEY" { // whose shards are swept
+					assert.Equal(t, 1, trips.Commands, "%s: %s", what, command)
+				}
+				want, wantErr := run(plain, command, "plain:"+what)
+				assert.Equal(t, fmt.Sprint(wantErr), fmt.Sprint(err), "%s: %s", what, command)
+				if command != "MEMORY USAGE KEY SAMPLES 0" {
+					assert.Equal(t, want, got, "%s: %s", what, command)
+				}
+			}
+		}
+	})
+}
+
+// DEL of many lists is one step: who counts them finds all or none.
+func TestHookDeletesManyListsInOneStep(t *testing.T) {
+	t.Parallel()
+	realServers(t, func(t *testing.T, server *redistest.Server) {
+		ctx := t.Context()
+		rdb, prefix := hookedClient(t, server)
+		keys := make([]string, 100)
+		for i := range keys {
+			keys[i] = prefix + "{many}" + strconv.Itoa(i)
+		}
+		var reading sync.WaitGroup
+		var stop atomic.Bool
+		reading.Go(func() {
+			for !stop.Load() {
+				count, err := rdb.Exists(ctx, keys...).Result()
+				assert.NoError(t, err)
+				if count != 0 && count != int64(len(keys)) {
+					assert.Zero(t, count, "some are there")
+					return
+				}
+			}
+		})
+		for i := range redistest.Times(30, 300) {
+			_, err := rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+				for _, key := range keys {
+					p.RPush(ctx, key, harness.Numbers(0, 1+i%4)...)
+				}
+				return nil
+			})
+			require.NoError(t, err)
+			assert.EqualValues(t, len(keys), rdb.Del(ctx, keys...).Val())
+		}
+		stop.Store(true)
+		reading.Wait()
 	})
 }
 
