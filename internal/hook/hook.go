@@ -126,6 +126,7 @@ func (h *Hook) process(ctx context.Context, c *invocation, next redis.ProcessHoo
 
 // together carries out a command on many keys in one round trip, as one step of the server.
 func (h *Hook) together(ctx context.Context, c *invocation) error {
+	c.alone = true
 	cmds := []redis.Cmder{redis.NewStatusCmd(ctx, "multi"), c.cmd, redis.NewSliceCmd(ctx, "exec")}
 	return h.transaction(ctx, cmds, []*invocation{nil, c, nil}, func(ctx context.Context, cmds []redis.Cmder) error {
 		pipe := h.client.TxPipeline()

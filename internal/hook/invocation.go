@@ -23,6 +23,7 @@ type invocation struct {
 	server  *serverCommand // nil if no server is known to have it
 	keys    []place
 	at      []int // where its keys that match are
+	alone   bool  // it is in no transaction of the caller's
 }
 
 // recognize returns the call that a command is if it has a key that matches, else nil. Of a command in neither table nobody knows

@@ -175,6 +175,16 @@ func (h *Hook) endListing(ctx context.Context, l *listing, metas *script.Command
 		}
 		keys = append(keys, names...)
 	}
+	switch cmd := l.cmd.(type) {
+	case *redis.ScanCmd:
+		cmd.SetVal(keys, next)
+		cmd.SetErr(nil)
+		return nil
+	case *redis.StringSliceCmd:
+		cmd.SetVal(keys)
+		cmd.SetErr(nil)
+		return nil
+	}
 	if !l.isScan {
 		return setReply(l.cmd, array(keys), nil)
 	}

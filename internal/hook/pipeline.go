@@ -323,7 +323,7 @@ func (p *pipeline) exec(ctx context.Context, next redis.ProcessPipelineHook) err
 		case part.translation.native != nil:
 			part.finishNative(ctx, p.atomic, next)
 		default:
-			part.finish(ctx)
+			part.finish(ctx, !p.atomic || p.calls[part.cmds[0]].alone)
 		}
 	}
 	return err
@@ -345,10 +345,18 @@ func (p *pipeline) loseWatch(ctx context.Context) error {
 	return redis.TxFailedErr
 }
 
-// foundSpread reports whether the part's operations were refused because the list turned out to be spread over many slots.
+// foundSpread reports whether the part's operations were refused because the list turned out to be spread over many slots, and none of them
+// knows what to do otherwise: commands that are joined, and those on several lists.
 func (p *part) foundSpread() bool {
-	return slices.ContainsFunc(p.results, func(r session.Result) bool { return errors.Is(layout.ErrorOf(r.Err), layout.ErrSpread) })
+	for i, r := range p.results {
+		if isSpread(r) && (p.joined != nil || p.translation.steps[i].Otherwise == nil) {
+			return true
+		}
+	}
+	return false
 }
+
+func isSpread(r session.Result) bool { return errors.Is(layout.ErrorOf(r.Err), layout.ErrSpread) }
 
 // memoryGuard returns a command that a server whose memory is full refuses, and that changes nothing: RPUSHX of a hash, or of nothing.
 // Redis refuses a transaction as a whole that has one. Without it, the scripts in place of the commands would take elements, and those
@@ -700,35 +708,36 @@ func (p *part) finishNative(ctx context.Context, atomic bool, next redis.Process
 	cmd.SetErr(asReplied(asAlone(cmd, err)))
 }
 
-// finish fills in the replies of the part's commands.
-func (p *part) finish(ctx context.Context) {
-	replies := make([]any, len(p.results))
-	var problem error
-	for i, result := range p.results {
-		replies[i] = result.Reply
-		problem = cmp.Or(problem, result.Err)
-	}
+// finish fills in the replies of the part's commands. Further steps may follow, for lists that turned out to be spread, if this is no
+// transaction.
+func (p *part) finish(ctx context.Context, maySteps bool) {
 	if p.joined != nil {
-		p.share(replies[0], problem)
+		p.share(p.results[0].Reply, p.results[0].Err)
 		return
 	}
-	reply, err := p.reply(ctx, replies, problem)
+	reply, err := p.reply(ctx, maySteps)
 	_ = setReply(p.cmds[0], reply, err)
 }
 
-// reply builds the reply of the command from those of its steps, unless there is a problem.
-func (p *part) reply(ctx context.Context, replies []any, problem error) (any, error) {
+// reply builds the reply of the command from those of its steps.
+func (p *part) reply(ctx context.Context, maySteps bool) (any, error) {
+	results := make([]any, len(p.results))
+	var problem, shortfall error // the latter is ErrNotReplicated
+	for i, r := range p.results {
+		err := r.Err
+		if otherwise := p.translation.steps[i].Otherwise; maySteps && isSpread(r) && otherwise != nil {
+			results[i], err = otherwise(ctx, r.Err)
+		} else if err == nil {
+			results[i], err = p.pending[i].Finish(ctx, r.Reply)
+		}
+		if script.IsDone(err) {
+			shortfall = cmp.Or(shortfall, err)
+		} else {
+			problem = cmp.Or(problem, err)
+		}
+	}
 	if problem != nil {
 		return nil, problem
-	}
-	results := make([]any, len(replies))
-	var shortfall error // ErrNotReplicated
-	for i, reply := range replies {
-		var err error
-		if results[i], err = p.pending[i].Finish(ctx, reply); !script.IsDone(err) {
-			return nil, err
-		}
-		shortfall = cmp.Or(shortfall, err)
 	}
 	var plain any
 	if p.translation.plain != nil {

@@ -1,6 +1,6 @@
 -- Sets or removes the time at which the list expires, as EXPIRE and PERSIST do. Each call handles a bounded number of shards.
 --
--- requires: shared/session shared/sweep shared/discard shared/shards shared/take_in shared/of_key
+-- requires: shared/session shared/short_key shared/sweep shared/discard shared/shards shared/take_in shared/of_key
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 and 5 when: 'in' and milliseconds, 'at' and a Unix time in milliseconds, 'never', or
@@ -26,6 +26,12 @@ local NEVER = math.huge
 local done, failure = replay()
 if done or failure then
   return tonumber(done) or failure
+end
+local short = ARGV[6] == '' and (ARGV[4] == 'in' or ARGV[4] == 'at') and short_key()
+if short then
+  local reply = redis.call(ARGV[4] == 'in' and 'PEXPIRE' or 'PEXPIREAT', short, ARGV[5])
+  save_result(reply)
+  return reply
 end
 local list, problem = open(nil, true)
 if problem then

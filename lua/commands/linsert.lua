@@ -1,6 +1,6 @@
 -- Inserts a value before or after the leftmost element that equals a pivot, as LINSERT does.
 --
--- requires: shared/session shared/length shared/sweep shared/put shared/take_in
+-- requires: shared/session shared/short_key shared/length shared/sweep shared/put shared/take_in
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 'before' or 'after' in any case, 5 the pivot, 6 the value, 7 the capacity if the
@@ -18,12 +18,20 @@ local done, failure = replay()
 if done or failure then
   return tonumber(done) or failure
 end
+local where, pivot, value = string.lower(ARGV[4]), ARGV[5], ARGV[6]
+local knows = where == 'before' or where == 'after'
+local short, count = short_key()
+local cap = tonumber(ARGV[7])
+if short and knows and count < (cap > 0 and cap or capacity_for(#value, cap)) then
+  local reply = redis.call('LINSERT', short, where, pivot, value)
+  save_result(reply)
+  return reply
+end
 local list, problem = open('growing')
 if problem then
   return problem
 end
-local where, pivot, value = string.lower(ARGV[4]), ARGV[5], ARGV[6]
-if where ~= 'before' and where ~= 'after' then
+if not knows then
   return save_error('ERR syntax error')
 end
 local head, tail, length = measure(list)
@@ -55,7 +63,7 @@ for on_the_way = id + step, stop, step do
     return problem
   end
 end
-local room, plan = plan_put(list, left, left and head or tail, 1, tonumber(ARGV[7]), #value)
+local room, plan = plan_put(list, left, left and head or tail, 1, cap, #value)
 if not room then
   return plan
 end

@@ -1,6 +1,6 @@
 -- Removes elements that equal a value, as LREM does.
 --
--- requires: shared/session shared/length shared/sweep shared/shrink shared/remove shared/take_in
+-- requires: shared/session shared/short_key shared/length shared/sweep shared/shrink shared/remove shared/take_in
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 how many: from the left end if positive, from the right end if negative, all if 0,
@@ -16,6 +16,12 @@
 local done, failure = replay()
 if done or failure then
   return tonumber(done) or failure
+end
+local short = short_key()
+if short then
+  local removed = redis.call('LREM', short, ARGV[4], ARGV[5])
+  save_result(removed)
+  return removed
 end
 local list, problem = open()
 if problem then

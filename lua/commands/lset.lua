@@ -1,6 +1,6 @@
 -- Replaces the element at an index, as LSET does.
 --
--- requires: shared/session shared/index shared/sweep shared/take_in
+-- requires: shared/session shared/short_key shared/index shared/sweep shared/take_in
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 the index, 5 the value
@@ -12,6 +12,15 @@
 local done, failure = replay()
 if done or failure then
   return done and redis.status_reply(done) or failure
+end
+local short = short_key()
+if short then
+  local reply = redis.pcall('LSET', short, ARGV[4], ARGV[5])
+  if reply.err then
+    return save_error('ERR index out of range')
+  end
+  save_result('OK')
+  return reply
 end
 local list, problem = open('growing')
 if problem then

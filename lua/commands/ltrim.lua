@@ -1,6 +1,6 @@
 -- Keeps the elements from one index to another, both included, and drops the others, as LTRIM does.
 --
--- requires: shared/session shared/index shared/sweep shared/shrink shared/discard shared/take_in
+-- requires: shared/session shared/short_key shared/index shared/sweep shared/shrink shared/discard shared/take_in
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 start, 5 stop
@@ -17,6 +17,12 @@ if failure then
   return failure
 elseif done then
   return 1 -- sweep.lua finds out
+end
+local short = short_key()
+if short then
+  redis.call('LTRIM', short, ARGV[4], ARGV[5])
+  save_result('OK')
+  return 0
 end
 local list, problem = open()
 if problem then

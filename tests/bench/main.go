@@ -40,6 +40,7 @@ var sections = []struct {
 }{
 	{"workloads", (*bench).workloads},
 	{"everyday", (*bench).everyday},
+	{"keys", (*bench).onKeys},
 	{"throughput", (*bench).throughput},
 	{"network", (*bench).network},
 	{"pairs", (*bench).pairs},

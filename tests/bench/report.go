@@ -54,6 +54,9 @@ func newReport(from results) *report {
 	if from.Everyday != nil {
 		r.everyday(from.Everyday)
 	}
+	if from.Keys != nil {
+		r.onKeys(from.Keys)
+	}
 	if from.Throughput != nil {
 		r.throughput(from.Throughput)
 	}

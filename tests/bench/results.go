@@ -24,6 +24,7 @@ type results struct {
 	Pairs      []pairsResult     `json:"pairs,omitempty"` // in twos, ours first
 	Workloads  []workloadFigures `json:"workloads,omitempty"`
 	Everyday   []everydayFigures `json:"everyday,omitempty"`
+	Keys       []keysFigures     `json:"keys,omitempty"`
 	Many       *manyResult       `json:"many,omitempty"`
 	Large      throughputs       `json:"large,omitempty"`
 	Queue      []clientResult    `json:"queue,omitempty"`       // ours first

@@ -381,7 +381,7 @@ func TestHookRefusesWhatItCannotGive(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		ctx := t.Context()
 		rdb, prefix := hookedClient(t, server)
-		key := prefix + "mail"
+		key := prefix + "{t}mail"
 		require.NoError(t, rdb.RPush(ctx, key, "a").Err())
 		for _, command := range [][]any{
 			{"dump", key},
@@ -389,7 +389,7 @@ func TestHookRefusesWhatItCannotGive(t *testing.T) {
 			{"move", key, 1},
 			{"migrate", "host", 1, key, 0, 100},
 			{"migrate", "host", 1, "", 0, 100, "KEYS", key},
-			{"copy", key, prefix + "copy", "DB", 1},
+			{"copy", key, prefix + "{t}copy", "DB", 1},
 			{"sort", key},
 			{"sort", "other", "store", key},
 			{"sort_ro", key},

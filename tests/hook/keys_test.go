@@ -167,7 +167,7 @@ func TestHookWatchesThroughRepetitions(t *testing.T) {
 				err := rdb.(harness.Watcher).Watch(ctx, func(tx *redis.Tx) error {
 					if i%2 == 1 {
 						require.NoError(t, scan.EachMaster(ctx, admin, func(ctx context.Context, master redis.UniversalClient) error {
-							return master.FunctionFlush(ctx).Err()
+							return master.Do(ctx, "function", "flush", "sync").Err()
 						}))
 					}
 					if i >= 2 {
