@@ -16,6 +16,22 @@ func translateDel(_ context.Context, c *invocation, lists []layout.List) (*trans
 	return counting(c, lists, layout.List.Delete), nil
 }
 
+// countKeys carries out a command that counts several keys, if all of their lists are short. Else it does nothing, and returns nil.
+func countKeys(ctx context.Context, c *invocation, lists []layout.List) any {
+	if _, maybe := lists[0].Reserved(c.written()); len(c.args) == 2 || len(c.args) > maxWords/2 || len(maybe) > 0 {
+		return nil
+	}
+	op, err := lists[0].CountKeys(c.args, lists)
+	if err != nil {
+		return nil
+	}
+	count, err := op.Run(ctx)
+	if err != nil {
+		return nil // those behind it find the error, too
+	}
+	return count
+}
+
 // counting translates a command that counts its keys.
 func counting(c *invocation, lists []layout.List, operation func(l layout.List, key ...any) session.Operation) *translation {
 	t := &translation{}

@@ -109,6 +109,13 @@ func (h *Hook) process(ctx context.Context, c *invocation, next redis.ProcessHoo
 		reply, err := h.alone(ctx, c)
 		return setReply(c.cmd, reply, err)
 	}
+	if c.command.shortcut != nil {
+		if lists, err := h.lists(c); err == nil && !h.takesSteps(c, false) {
+			if reply := c.command.shortcut(ctx, c, lists); reply != nil {
+				return setReply(c.cmd, reply, nil)
+			}
+		}
+	}
 	t, err := h.translate(ctx, c)
 	switch {
 	case err != nil:

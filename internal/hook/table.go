@@ -54,10 +54,10 @@ var commands = map[string]*command{
 	"lindex": {arity: 3, keys: oneKey, translate: translateLIndex},
 	"lrange": {arity: 4, keys: oneKey, translate: translateLRange},
 
-	"del":    {arity: -2, keys: allKeys, general: true, translate: translateDel},
-	"unlink": {arity: -2, keys: allKeys, general: true, translate: translateDel},
-	"exists": {arity: -2, keys: allKeys, general: true, translate: translateExists},
-	"touch":  {arity: -2, keys: allKeys, general: true, translate: translateExists},
+	"del":    {arity: -2, keys: allKeys, general: true, translate: translateDel, shortcut: countKeys},
+	"unlink": {arity: -2, keys: allKeys, general: true, translate: translateDel, shortcut: countKeys},
+	"exists": {arity: -2, keys: allKeys, general: true, translate: translateExists, shortcut: countKeys},
+	"touch":  {arity: -2, keys: allKeys, general: true, translate: translateExists, shortcut: countKeys},
 	"type":   {arity: 2, keys: oneKey, general: true, translate: translateType},
 
 	"expire":      {arity: -3, keys: oneKey, general: true, translate: translateExpire(layout.ExpireIn, time.Second)},

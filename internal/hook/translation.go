@@ -21,6 +21,8 @@ type command struct {
 	// direct carries out one that stands alone: a command that shares operations with other callers, or that has to wait.
 	direct func(ctx context.Context, c *invocation, lists []layout.List) (any, error)
 	blocks bool // it may wait
+	// shortcut carries out one that stands alone, or does nothing and returns nil.
+	shortcut func(ctx context.Context, c *invocation, lists []layout.List) any
 	// hint says what to do where a sharded list does not support it.
 	hint string
 }

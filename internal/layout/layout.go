@@ -75,6 +75,8 @@ type List interface {
 	Object(key ...any) session.Operation
 	Memory(key ...any) session.Operation
 
+	// CountKeys carries out a command that counts keys, those of the lists among them, or has nil and has done nothing.
+	CountKeys(words []any, lists []List) (session.Operation, error)
 	// Transfer renames or copies the list, and has a bool: whether it did.
 	Transfer(how Transfer, to List, replace bool) (session.Operation, error)
 

@@ -13,6 +13,7 @@ import (
 var (
 	guardScript  = script.Load("guard")
 	memoryScript = script.Load("memory")
+	keysScript   = script.Load("keys")
 )
 
 // Guard returns the script that carries out a command, unless a list stands where it has a key.
@@ -75,7 +76,7 @@ const (
 // Owner returns the meta of the list to which a key belongs if that list exists, or nothing. sure tells that the key is a list's
 // whether it exists or not: nobody else gives keys such names.
 func Owner(key string) (meta string, sure bool) {
-	if !strings.Contains(key, "}") { // as most keys: it is in no list's slot
+	if !strings.Contains(key, "}") || !mayBeOwned(key) { // as most keys
 		return "", false
 	}
 	match := ownForm.FindStringSubmatch(key)
@@ -84,6 +85,14 @@ func Owner(key string) (meta string, sure bool) {
 	}
 	return match[1] + ":meta", certain.MatchString(key)
 }
+
+// mayBeOwned tells cheaply of most keys that they have no form of those of a list.
+func mayBeOwned(key string) bool {
+	return strings.HasSuffix(key, "meta") || strings.HasSuffix(key, ":bell") ||
+		slices.ContainsFunc(ownParts, func(part string) bool { return strings.Contains(key, part) })
+}
+
+var ownParts = []string{":#", ":op:", ":bell:", ":part."}
 
 // Naming tells which list a key belongs to by its form; see hook.Naming.
 func Naming(key string) (name string, sure, isMeta bool) {
@@ -107,6 +116,19 @@ func (l *List) Reserved(keys []string) (sure, maybe []string) {
 	slices.Sort(sure)
 	slices.Sort(maybe)
 	return slices.Compact(sure), slices.Compact(maybe)
+}
+
+// CountKeys carries out a command that counts keys, those of the lists among them, or has nil if it has to look at each list.
+func (l *List) CountKeys(words []any, lists []layout.List) (session.Operation, error) {
+	all, err := several(lists)
+	if err != nil {
+		return session.Operation{}, err
+	}
+	args := []any{words[0], len(all)}
+	for _, list := range all {
+		args = append(args, list.keys.Meta)
+	}
+	return l.sessions.Read(keysScript, []any{l.keys.Meta}, append(args, words[1:]...)...), nil
 }
 
 // Memory has the bytes that the shards take, estimated as Info does.
