@@ -168,8 +168,10 @@ func TestCountingInAWatchedListOverABrokenNetwork(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			proxy := redistest.NewProxy(t)
-			proxy.Set(redistest.Faults{CutReply: 0.01, CutRequest: 0.01})
-			countInAWatchedList(t, kind, "cut", harness.Through(proxy))
+			countInAWatchedList(t, kind, "cut", func(o *redis.UniversalOptions) {
+				proxy.Set(redistest.Faults{CutReply: 0.01, CutRequest: 0.01}) // now that there is a server
+				harness.Through(proxy)(o)
+			})
 			assert.Positive(t, proxy.Strikes())
 		})
 	}
