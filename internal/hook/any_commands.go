@@ -17,19 +17,15 @@ func translateDel(_ context.Context, c *invocation, lists []layout.List) (*trans
 }
 
 // countKeys carries out a command that counts several keys, if all of their lists are short. Else it does nothing, and returns nil.
-func countKeys(ctx context.Context, c *invocation, lists []layout.List) any {
+func countKeys(ctx context.Context, c *invocation, lists []layout.List) (any, error) {
 	if _, maybe := lists[0].Reserved(c.written()); len(c.args) == 2 || len(c.args) > maxWords/2 || len(maybe) > 0 {
-		return nil
+		return nil, nil
 	}
 	op, err := lists[0].CountKeys(c.args, lists)
 	if err != nil {
-		return nil
+		return nil, nil // the lists of a ring may be on several servers
 	}
-	count, err := op.Run(ctx)
-	if err != nil {
-		return nil // those behind it find the error, too
-	}
-	return count
+	return op.Run(ctx)
 }
 
 // counting translates a command that counts its keys.

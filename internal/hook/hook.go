@@ -110,9 +110,9 @@ func (h *Hook) process(ctx context.Context, c *invocation, next redis.ProcessHoo
 		return setReply(c.cmd, reply, err)
 	}
 	if c.command.shortcut != nil {
-		if lists, err := h.lists(c); err == nil && !h.takesSteps(c, false) {
-			if reply := c.command.shortcut(ctx, c, lists); reply != nil {
-				return setReply(c.cmd, reply, nil)
+		if lists, err := h.lists(c); err == nil && !takeSteps(lists, false) {
+			if reply, err := c.command.shortcut(ctx, c, lists); reply != nil || err != nil {
+				return setReply(c.cmd, reply, err)
 			}
 		}
 	}
@@ -131,18 +131,26 @@ func (h *Hook) process(ctx context.Context, c *invocation, next redis.ProcessHoo
 	return setReply(c.cmd, reply, err)
 }
 
-// together carries out a command on many keys in one round trip, as one step of the server.
+// together carries out a command on many keys in one round trip, as one step of the server; while their slot moves, as a step for each key,
+// since a transaction would have to wait.
 func (h *Hook) together(ctx context.Context, c *invocation) error {
 	c.alone = true
 	cmds := []redis.Cmder{redis.NewStatusCmd(ctx, "multi"), c.cmd, redis.NewSliceCmd(ctx, "exec")}
-	return h.transaction(ctx, cmds, []*invocation{nil, c, nil}, func(ctx context.Context, cmds []redis.Cmder) error {
-		pipe := h.client.TxPipeline()
-		for _, cmd := range cmds[1 : len(cmds)-1] {
+	send := func(ctx context.Context, pipe redis.Pipeliner, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
 			_ = pipe.Process(ctx, cmd)
 		}
 		_, err := pipe.Exec(ctx)
 		return err
+	}
+	err := h.transaction(ctx, cmds, []*invocation{nil, c, nil}, func(ctx context.Context, cmds []redis.Cmder) error {
+		return send(ctx, h.client.TxPipeline(), cmds[1:len(cmds)-1])
 	}, false)
+	if !redis.HasErrorPrefix(c.cmd.Err(), "TRYAGAIN ") {
+		return err
+	}
+	c.cmd.SetErr(nil)
+	return h.asPipeline(ctx, c, func(ctx context.Context, cmds []redis.Cmder) error { return send(ctx, h.client.Pipeline(), cmds) })
 }
 
 // onConnection carries out a command on the connection of a Conn or Tx: while many callers watch, the pool may have no other.

@@ -82,8 +82,10 @@ func opensTransaction(cmd redis.Cmder) bool { return cmd.Name() == "multi" }
 // the transaction is sent once: EXEC forgets them, even where it refuses.
 func (h *Hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook, watched bool) error {
 	p := pipeline{hook: h, atomic: true, watched: watched, until: script.Deadline(ctx), calls: map[redis.Cmder]*invocation{}}
+	alone := false
 	for i, cmd := range cmds {
 		err := p.add(ctx, cmd, calls[i])
+		alone = alone || calls[i] != nil && calls[i].alone
 		if c := calls[i]; err == nil && c != nil && h.takesSteps(c, true) {
 			err = c.unsupported("the list is spread over many slots, and a transaction is carried out in one; call it alone")
 		}
@@ -102,7 +104,7 @@ func (h *Hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*inv
 		}
 	}
 	err := p.exec(ctx, next)
-	for attempt := 0; p.mayRepeat() && !watched && time.Now().Before(p.until) && script.Sleep(ctx, script.Backoff(attempt)) == nil; attempt++ {
+	for attempt := 0; p.mayRepeat() && !watched && !alone && time.Now().Before(p.until) && script.Sleep(ctx, script.Backoff(attempt)) == nil; attempt++ {
 		p.reset()
 		err = p.exec(ctx, next)
 	}
@@ -120,7 +122,11 @@ func (h *Hook) transaction(ctx context.Context, cmds []redis.Cmder, calls []*inv
 // takesSteps reports whether a call is on a list that is spread over many slots, perhaps or surely: it cannot be sent with others.
 func (h *Hook) takesSteps(c *invocation, surely bool) bool {
 	lists, err := h.lists(c)
-	return err == nil && slices.ContainsFunc(lists, func(l layout.List) bool {
+	return err == nil && takeSteps(lists, surely)
+}
+
+func takeSteps(lists []layout.List, surely bool) bool {
+	return slices.ContainsFunc(lists, func(l layout.List) bool {
 		maybe, sure := l.Spread()
 		return sure || maybe && !surely
 	})

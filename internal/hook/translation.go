@@ -22,7 +22,7 @@ type command struct {
 	direct func(ctx context.Context, c *invocation, lists []layout.List) (any, error)
 	blocks bool // it may wait
 	// shortcut carries out one that stands alone, or does nothing and returns nil.
-	shortcut func(ctx context.Context, c *invocation, lists []layout.List) any
+	shortcut func(ctx context.Context, c *invocation, lists []layout.List) (any, error)
 	// hint says what to do where a sharded list does not support it.
 	hint string
 }

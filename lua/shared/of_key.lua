@@ -8,9 +8,6 @@ local function of_key(from, writes)
   if not ARGV[from] then
     return false
   end
-  if PLAIN and not BY_PLAIN and is_moving(redis.pcall('EXISTS', META, PLAIN)) and redis.pcall('EXISTS', PLAIN) ~= 1 then
-    return redis.error_reply('TRYAGAIN the key, if there is one, is moving to another node')
-  end
   if writes and PLAIN then
     local is_meta = string.sub(PLAIN, -5) == ':meta' and redis.pcall('HEXISTS', PLAIN, 'layout') == 1
     local owner = is_meta and PLAIN or rung_by(PLAIN)

@@ -45,7 +45,10 @@ local with_plain
 do
   -- error_at returns the error to reply with, if the plain key holds another type, or may be on another node.
   local function error_at(seen, how, any)
-    return not any and not (how == 'waiting' and string.find(seen.err, 'WRONGTYPE', 1, true)) and seen or nil
+    if string.find(seen.err, 'WRONGTYPE', 1, true) then
+      return not any and how ~= 'waiting' and seen or nil
+    end
+    return not (any and BY_PLAIN) and seen or nil -- with that, the caller has come where the plain key is, or would be
   end
 
   -- find_in_place makes the list at the plain key of a restored list the only shard. It returns the error to reply with.

@@ -381,6 +381,115 @@ func TestANewHookUsesAListWhoseSlotIsStuckInAMove(t *testing.T) {
 	require.NoError(t, list.Check(t.Context()))
 }
 
+// Commands of any type find what is at a key, a short list or not, where it is; so do methods.
+func TestShortListsAndOtherKeysInASlotThatMoves(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	tag := "{" + harness.UniqueName(t) + "}"
+	rdb := server.Client(t)
+	rdb.AddHook(shardedlist.NewHook(rdb, shardedlist.Match(tag+"*"), shardedlist.WithCapacity(3)))
+	home, err := server.SlotOwner(t.Context(), script.Slot(tag))
+	require.NoError(t, err)
+	calls := map[string]func(ctx context.Context, commands ...[]any) []any{
+		"alone": func(ctx context.Context, commands ...[]any) (replies []any) {
+			for _, command := range commands {
+				reply, err := rdb.Do(ctx, command...).Result()
+				assert.NoError(t, err, "%v", command)
+				replies = append(replies, reply)
+			}
+			return replies
+		},
+		"pipeline": func(ctx context.Context, commands ...[]any) (replies []any) {
+			for _, command := range commands { // one of them changes what the next finds
+				cmds, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+					p.Do(ctx, command...)
+					return p.Do(ctx, "exists", tag+"other").Err()
+				})
+				assert.NoError(t, err, "%v", command)
+				replies = append(replies, cmds[0].(*redis.Cmd).Val())
+			}
+			return replies
+		},
+		"methods": nil,
+	}
+	for how, call := range calls {
+		for what, is := range map[string]struct {
+			fill  []any
+			kind  string
+			there int64
+		}{
+			"short": {[]any{"rpush", tag + "key", 1, 2}, "list", 1}, "text": {[]any{"set", tag + "key", "x"}, "string", 1}, "nothing": {[]any{"del", tag + "key"}, "none", 0},
+		} {
+			if call == nil && what == "text" {
+				continue
+			}
+			require.NoError(t, rdb.Do(t.Context(), is.fill...).Err())
+			struck := false
+			require.NoError(t, server.MoveSlot(t.Context(), script.Slot(tag), (home+1)%3, func(moved int) {
+				if struck || moved > 0 {
+					return
+				}
+				struck = true
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				if call == nil {
+					list, err := shardedlist.New(server.Client(t), tag+"key") // which has not seen the slot move
+					require.NoError(t, err)
+					left, err := list.TTL(ctx)
+					assert.NoError(t, err)
+					assert.Equal(t, is.there-2, int64(left), what)
+					existed, err := list.Del(ctx)
+					assert.NoError(t, err)
+					assert.Equal(t, is.there == 1, existed, what)
+					return
+				}
+				assert.Equal(t, []any{is.there, is.kind, is.there - 2, is.there, int64(0)}, call(ctx, []any{"exists", tag + "key"}, []any{"type", tag + "key"},
+					[]any{"ttl", tag + "key"}, []any{"del", tag + "key"}, []any{"exists", tag + "key"}), "%s: %s", how, what)
+			}))
+			assert.True(t, struck, "%s: %s", how, what)
+			home = (home + 1) % 3
+			require.NoError(t, rdb.Del(t.Context(), tag+"key").Err())
+		}
+	}
+}
+
+// A command of many keys does not wait for the end of the move.
+func TestAHookCountsKeysWhileTheirSlotMoves(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	tag := "{" + harness.UniqueName(t) + "}"
+	rdb := server.Client(t)
+	rdb.AddHook(shardedlist.NewHook(rdb, shardedlist.Match(tag+"*"), shardedlist.WithCapacity(3)))
+	home, err := server.SlotOwner(t.Context(), script.Slot(tag))
+	require.NoError(t, err)
+	for _, length := range []int{3, 8} { // as one call, and as a call for each list
+		for stuckAt := range 3 {
+			keys := []string{tag + "a", tag + "b", tag + "text", tag + "nothing"}
+			require.NoError(t, rdb.RPush(t.Context(), keys[0], harness.Numbers(0, length)...).Err())
+			require.NoError(t, rdb.RPush(t.Context(), keys[1], 1).Err())
+			require.NoError(t, rdb.Set(t.Context(), keys[2], "x", 0).Err())
+			struck := false
+			require.NoError(t, server.MoveSlot(t.Context(), script.Slot(tag), (home+1)%3, func(moved int) {
+				if moved != stuckAt {
+					return
+				}
+				struck = true
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				count, err := rdb.Exists(ctx, keys...).Result()
+				assert.NoError(t, err)
+				assert.EqualValues(t, 3, count, "%d elements, %d keys moved", length, moved)
+				count, err = rdb.Del(ctx, keys...).Result()
+				assert.NoError(t, err)
+				assert.EqualValues(t, 3, count, "%d elements, %d keys moved", length, moved)
+			}))
+			assert.True(t, struck)
+			assert.Zero(t, rdb.Exists(t.Context(), keys...).Val())
+			home = (home + 1) % 3
+		}
+	}
+}
+
 // A record in the meta of a renamed list leaves the keys of its shards as they are, whichever list a script uses last.
 func TestARecordInTheMetaOfARenamedList(t *testing.T) {
 	t.Parallel()

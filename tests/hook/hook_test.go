@@ -351,10 +351,12 @@ func TestHookDeletesManyListsInOneStep(t *testing.T) {
 		}
 		var reading sync.WaitGroup
 		var stop atomic.Bool
+		seen := map[int64]int{}
 		reading.Go(func() {
 			for !stop.Load() {
 				count, err := rdb.Exists(ctx, keys...).Result()
 				assert.NoError(t, err)
+				seen[count]++
 				if count != 0 && count != int64(len(keys)) {
 					assert.Zero(t, count, "some are there")
 					return
@@ -373,6 +375,8 @@ func TestHookDeletesManyListsInOneStep(t *testing.T) {
 		}
 		stop.Store(true)
 		reading.Wait()
+		assert.Positive(t, seen[0])
+		assert.Positive(t, seen[int64(len(keys))], "it has looked between pushes and deletes")
 	})
 }
 
