@@ -8,6 +8,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
+	"github.com/shardedlist/shardedlist/internal/value"
 )
 
 var (
@@ -128,7 +129,11 @@ func (l *List) CountKeys(words []any, lists []layout.List) (session.Operation, e
 	for _, list := range all {
 		args = append(args, list.keys.Meta)
 	}
-	return l.sessions.Read(keysScript, []any{l.keys.Meta}, append(args, words[1:]...)...), nil
+	op := l.sessions.Read(keysScript, []any{l.keys.Meta}, append(args, words[1:]...)...)
+	if name := strings.ToLower(value.Text(words[0])); name == "del" || name == "unlink" {
+		op.Kind = delScript.Kind()
+	}
+	return op, nil
 }
 
 // Memory has the bytes that the shards take, estimated as Info does.
