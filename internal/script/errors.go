@@ -56,11 +56,12 @@ func IsTransient(err error) bool {
 	return false
 }
 
-// Moves reports whether a call was refused because keys of its slot may be on another node.
+// Moves reports whether a call was refused because the meta or the plain key of a list may be on another node. Where a shard is away, the
+// meta is there.
 func (r *Runner) Moves(err error) bool {
 	_, cluster := r.Client.(*redis.ClusterClient)
-	return cluster && IsTransient(err) && PauseAfter(err, 0) > 0 && (redis.HasErrorPrefix(err, "TRYAGAIN ") ||
-		strings.Contains(err.Error(), "ttempted to access a non local key") || strings.Contains(err.Error(), "during rehashing of the slot"))
+	return cluster && IsTransient(err) && PauseAfter(err, 0) > 0 && !redis.HasErrorPrefix(err, "TRYAGAIN shard ") &&
+		(redis.HasErrorPrefix(err, "TRYAGAIN ") || keyIsAway.MatchString(err.Error()))
 }
 
 // IsFromScript reports whether a transient error is what a script replied, which ran and changed nothing. The server refuses others
@@ -83,6 +84,7 @@ var (
 	unknownCommand = regexp.MustCompile(`(?i)\bun(known|supported) command\b`)
 	eval           = regexp.MustCompile(`(?i)(\bun(known|supported) command\W+|^NOPERM .* run the \W)eval(sha)?\b`)
 	fcall          = regexp.MustCompile(`(?i)(\bun(known|supported) command\W+|^NOPERM .* run the \W)fcall\b`)
+	keyIsAway      = regexp.MustCompile(`ttempted to access a non local key|during rehashing of the slot`)
 	slotMoves      = regexp.MustCompile(`^TRYAGAIN |ttempted to access a non local key|during rehashing of the slot`)
 	fromScript     = regexp.MustCompile(`^TRYAGAIN .* moving to another node|ttempted to access a non local key|during rehashing of the slot`)
 

@@ -20,7 +20,10 @@ if is_empty(list) then
   sweep(list)
   return of_key(1, true) or { 0, list.stale and 1 or 0 }
 end
-discard(list)
+problem = discard(list)
+if problem then
+  return problem
+end
 if PLAIN and not rung_by(PLAIN) and type(redis.pcall('LLEN', PLAIN)) == 'number' then
   redis.pcall('UNLINK', PLAIN) -- newcomers that could not be taken in, because the slot moves
 end

@@ -76,7 +76,10 @@ if refused then
   return verdict
 end
 if wanted <= now and not continues then
-  discard(list)
+  problem = discard(list)
+  if problem then
+    return problem
+  end
   local verdict = list.stale and 2 or 1
   save_result(verdict)
   return verdict

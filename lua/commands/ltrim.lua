@@ -38,7 +38,10 @@ if length == 0 then
   touch()
   sweep(list)
 elseif start > stop then
-  discard(list)
+  problem = discard(list)
+  if problem then
+    return problem
+  end
 else
   local first, from = locate(list, head, length, start)
   local last, to = locate(list, head, length, stop)

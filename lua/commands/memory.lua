@@ -16,4 +16,8 @@ end
 if is_empty(list) then
   return of_key(2, false)
 end
+problem = unreadable(list, list.first)
+if problem then
+  return problem
+end
 return sample(list, tonumber(ARGV[1]))

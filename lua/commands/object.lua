@@ -15,4 +15,8 @@ end
 if is_empty(list) then
   return of_key(1, false)
 end
+problem = unreadable(list, list.first)
+if problem then
+  return problem
+end
 return redis.call('OBJECT', ARGV[2], list.shards .. list.first)

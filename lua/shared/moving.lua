@@ -28,3 +28,12 @@ local function missing(list, id)
   end
   return redis.error_reply('BROKENLIST shard ' .. id .. ' is missing')
 end
+
+-- unreadable returns the error to reply with, if a shard is no list, or is away. A caller with a raw error would look for the list
+-- where its plain key may be.
+local function unreadable(list, id)
+  local size = redis.pcall('LLEN', list.shards .. id)
+  if type(size) == 'table' then
+    return string.find(size.err, 'WRONGTYPE', 1, true) and size or missing(list, id)
+  end
+end

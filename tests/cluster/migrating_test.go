@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -453,7 +454,8 @@ func TestShortListsAndOtherKeysInASlotThatMoves(t *testing.T) {
 	}
 }
 
-// A command of many keys does not wait for the end of the move.
+// A command of many keys does not wait for the end of the move, whichever key is on the other node. Only a list that has an end there is not
+// deleted, which the command says.
 func TestAHookCountsKeysWhileTheirSlotMoves(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Cluster)
@@ -462,30 +464,60 @@ func TestAHookCountsKeysWhileTheirSlotMoves(t *testing.T) {
 	rdb.AddHook(shardedlist.NewHook(rdb, shardedlist.Match(tag+"*"), shardedlist.WithCapacity(3)))
 	home, err := server.SlotOwner(t.Context(), script.Slot(tag))
 	require.NoError(t, err)
-	for _, length := range []int{3, 8} { // as one call, and as a call for each list
-		for stuckAt := range 3 {
-			keys := []string{tag + "a", tag + "b", tag + "text", tag + "nothing"}
+	for i, away := range []string{"a", "b", "text", "a:meta", "a:#*:0", "a:#*:1", "a:#*:2"} {
+		for _, length := range []int{3, 8} { // as one call, and as a call for each list
+			prefix := fmt.Sprint(tag, i, length)
+			keys := []string{prefix + "a", prefix + "b", prefix + "text", prefix + "nothing"}
 			require.NoError(t, rdb.RPush(t.Context(), keys[0], harness.Numbers(0, length)...).Err())
 			require.NoError(t, rdb.RPush(t.Context(), keys[1], 1).Err())
 			require.NoError(t, rdb.Set(t.Context(), keys[2], "x", 0).Err())
+			source, target := server.Nodes()[home].Client(t), server.Nodes()[(home+1)%3]
+			found := source.Keys(t.Context(), prefix+away).Val()
+			if len(found) == 0 { // a list of three has no meta and no shards, and a longer one no key of its name
+				continue
+			}
+			refused := strings.HasSuffix(away, ":0") || strings.HasSuffix(away, ":2")
 			struck := false
 			require.NoError(t, server.MoveSlot(t.Context(), script.Slot(tag), (home+1)%3, func(moved int) {
-				if moved != stuckAt {
+				if moved > 0 {
 					return
 				}
 				struck = true
+				host, port, err := net.SplitHostPort(target.Addr())
+				require.NoError(t, err)
+				require.Equal(t, "OK", source.Migrate(t.Context(), host, port, found[0], 0, time.Minute).Val())
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
 				count, err := rdb.Exists(ctx, keys...).Result()
 				assert.NoError(t, err)
-				assert.EqualValues(t, 3, count, "%d elements, %d keys moved", length, moved)
+				assert.EqualValues(t, 3, count, "%d elements, %s is away", length, away)
+				if refused {
+					for _, command := range [][]any{{"del", keys[0]}, {"object", "encoding", keys[0]}} {
+						if command[0] == "object" && strings.HasSuffix(away, ":2") {
+							continue // which asks the first shard
+						}
+						brief, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+						assert.Error(t, rdb.Do(brief, command...).Err(), "%v: %s is away", command[0], away)
+						stop()
+						brief, stop = context.WithTimeout(t.Context(), 300*time.Millisecond)
+						_, err := rdb.Pipelined(brief, func(p redis.Pipeliner) error { return p.Do(brief, command...).Err() })
+						assert.Error(t, err, "%v in a pipeline: %s is away", command[0], away)
+						stop()
+					}
+					return
+				}
 				count, err = rdb.Del(ctx, keys...).Result()
 				assert.NoError(t, err)
-				assert.EqualValues(t, 3, count, "%d elements, %d keys moved", length, moved)
+				assert.EqualValues(t, 3, count, "%d elements, %s is away", length, away)
+				assert.Zero(t, rdb.Exists(ctx, keys...).Val())
 			}))
 			assert.True(t, struck)
-			assert.Zero(t, rdb.Exists(t.Context(), keys...).Val())
 			home = (home + 1) % 3
+			if refused {
+				assert.EqualValues(t, length, rdb.LLen(t.Context(), keys[0]).Val(), away)
+				require.NoError(t, rdb.Del(t.Context(), keys...).Err())
+			}
+			assert.Zero(t, rdb.Exists(t.Context(), keys...).Val(), away)
 		}
 	}
 }
