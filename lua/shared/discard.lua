@@ -2,8 +2,8 @@
 --
 -- requires: shared/list shared/sweep
 
--- discard deletes a list that has elements, in the same way as an expired one, or returns the error to reply with. OOM allows its
--- first write.
+-- discard deletes a list that has elements, in the same way as an expired one, or returns the error to reply with. OOM allows
+-- its first write.
 local function discard(list)
   if list.short and not list.has_meta then -- the list is its key; meta, if there was one, would be on another node
     detach(list)

@@ -569,10 +569,14 @@ func TestGlobMatchesAsRedis(t *testing.T) {
 	}
 	for range 3000 {
 		key, pattern := word("abc-]^\\\xff", 6), word("abc-[]^*?\\\xff", 8)
-		require.NoError(t, rdb.Set(ctx, key, 1, 0).Err())
-		want := len(rdb.Keys(ctx, pattern).Val()) == 1
-		require.Equal(t, want, shardedlist.Match(pattern)(key), "pattern %q, key %q", pattern, key)
-		require.NoError(t, rdb.Del(ctx, key).Err())
+		var keys *redis.StringSliceCmd
+		_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			p.Set(ctx, key, 1, 0)
+			keys = p.Keys(ctx, pattern)
+			return p.Del(ctx, key).Err()
+		})
+		require.NoError(t, err)
+		require.Equal(t, len(keys.Val()) == 1, shardedlist.Match(pattern)(key), "pattern %q, key %q", pattern, key)
 	}
 }
 
