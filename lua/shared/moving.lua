@@ -29,8 +29,8 @@ local function missing(list, id)
   return redis.error_reply('BROKENLIST shard ' .. id .. ' is missing')
 end
 
--- unreadable returns the error to reply with, if a shard is no list, or is away. With a raw error, the client would look for the
--- list where its plain key may be.
+-- unreadable returns the error to reply with, if a shard is no list, or is away. With a raw error, the client would look for
+-- the list where its plain key may be.
 local function unreadable(list, id)
   local size = redis.pcall('LLEN', list.shards .. id)
   if type(size) == 'table' then
