@@ -116,7 +116,10 @@ func statsOf(c *stats.Counters) Stats {
 //
 // What the library sends is FCALL or EVALSHA, mostly. Its FullName is "shardedlist.push" or the like, by which redisotel and others name spans.
 func CommandInfo(cmd redis.Cmder) (list, operation string) {
-	if ours, ok := cmd.(*script.Command); ok {
+	switch ours := cmd.(type) {
+	case *script.Command:
+		return ours.About()
+	case script.Carried:
 		return ours.About()
 	}
 	return "", ""

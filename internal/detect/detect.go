@@ -310,8 +310,8 @@ func (l *List) PopFirst(lists []layout.List, end layout.End, count int) (*blocki
 	return l.List.PopFirst(allInOneSlot(lists), end, count)
 }
 
-func (l *List) CountKeys(words []any, lists []layout.List) (session.Operation, error) {
-	return l.List.CountKeys(words, allInOneSlot(lists))
+func (l *List) CountKeys(words []any, lists []layout.List, alone bool) (session.Operation, error) {
+	return l.List.CountKeys(words, allInOneSlot(lists), alone)
 }
 
 func (l *List) Guard(g layout.Guard) (script.Call, error) {

@@ -16,16 +16,21 @@ func translateDel(_ context.Context, c *invocation, lists []layout.List) (*trans
 	return counting(c, lists, layout.List.Delete), nil
 }
 
-// countKeys carries out a command that counts several keys, if all of their lists are short. Else it does nothing, and returns nil.
-func countKeys(ctx context.Context, c *invocation, lists []layout.List) (any, error) {
-	if _, maybe := lists[0].Reserved(c.written()); len(c.args) == 2 || len(c.args) > maxWords/2 || len(maybe) > 0 {
-		return nil, nil
+// countAtOnce returns the operation that carries out a command which counts several keys, if their lists may all be short: if they are not,
+// it does nothing, and has nil. alone is that of layout.List.CountKeys.
+func (h *Hook) countAtOnce(c *invocation, alone bool) (op session.Operation, ok bool) {
+	if !c.command.counts || len(c.args) == 2 || len(c.args) > maxWords/2 {
+		return op, false
 	}
-	op, err := lists[0].CountKeys(c.args, lists)
-	if err != nil {
-		return nil, nil // the lists of a ring may be on several servers
+	lists, err := h.lists(c)
+	if err != nil || takeSteps(lists, false) {
+		return op, false
 	}
-	return op.Run(ctx)
+	if _, maybe := lists[0].Reserved(c.written()); len(maybe) > 0 {
+		return op, false
+	}
+	op, err = lists[0].CountKeys(c.args, lists, alone) // the lists of a ring may be on several servers
+	return op, err == nil
 }
 
 // counting translates a command that counts its keys.

@@ -1,14 +1,18 @@
 package hook
 
 import (
-	"slices"
 	"strings"
 )
 
 // Match returns a function that reports whether a key matches any of the patterns of KEYS.
 func Match(patterns ...string) func(key string) bool {
 	return func(key string) bool {
-		return slices.ContainsFunc(patterns, func(pattern string) bool { return globMatches(pattern, key) })
+		for _, pattern := range patterns { // slices.ContainsFunc would allocate, for each command
+			if globMatches(pattern, key) {
+				return true
+			}
+		}
+		return false
 	}
 }
 
@@ -19,7 +23,9 @@ func globMatches(pattern, key string) bool {
 	for k < len(key) {
 		if p < len(pattern) && pattern[p] == '*' {
 			star, after = p, k
-			p++
+			if p++; p == len(pattern) {
+				return true
+			}
 		} else if size, ok := globMatchesByte(pattern[p:], key[k]); ok {
 			p += size
 			k++

@@ -109,11 +109,9 @@ func (h *Hook) process(ctx context.Context, c *invocation, next redis.ProcessHoo
 		reply, err := h.alone(ctx, c)
 		return setReply(c.cmd, reply, err)
 	}
-	if c.command.shortcut != nil {
-		if lists, err := h.lists(c); err == nil && !takeSteps(lists, false) {
-			if reply, err := c.command.shortcut(ctx, c, lists); reply != nil || err != nil {
-				return setReply(c.cmd, reply, err)
-			}
+	if op, ok := h.countAtOnce(c, true); ok {
+		if reply, err := op.Run(ctx); reply != nil || err != nil {
+			return setReply(c.cmd, reply, err)
 		}
 	}
 	t, err := h.translate(ctx, c)
@@ -155,7 +153,7 @@ func (h *Hook) together(ctx context.Context, c *invocation) error {
 
 // onConnection carries out a command on the connection of a Conn or Tx: while many callers watch, the pool may have no other.
 func (h *Hook) onConnection(ctx context.Context, c *invocation, next redis.ProcessHook) error {
-	return h.asPipeline(ctx, c, func(ctx context.Context, cmds []redis.Cmder) error {
+	send := func(ctx context.Context, cmds []redis.Cmder) error {
 		for _, cmd := range cmds {
 			err := next(ctx, cmd)
 			if script.IsUnknown(err) && script.LoadBy(ctx, next) == nil {
@@ -164,12 +162,28 @@ func (h *Hook) onConnection(ctx context.Context, c *invocation, next redis.Proce
 			cmd.SetErr(err)
 		}
 		return firstError(cmds)
-	})
+	}
+	if op, ok := h.countAtOnce(c, false); ok {
+		t := singleThen(op, func(result any) (any, error) {
+			if result == nil {
+				return nil, redis.Nil
+			}
+			return result, nil
+		})
+		p := h.newPipeline(ctx)
+		p.calls[c.cmd], p.parts = c, []*part{{cmds: []redis.Cmder{c.cmd}, translation: t}}
+		_ = p.exec(ctx, send)
+		if err := c.cmd.Err(); err != redis.Nil {
+			return err
+		}
+		c.cmd.SetErr(nil)
+	}
+	return h.asPipeline(ctx, c, send)
 }
 
 // asPipeline carries out a command as a pipeline of one would.
 func (h *Hook) asPipeline(ctx context.Context, c *invocation, send redis.ProcessPipelineHook) error {
-	p := pipeline{hook: h, until: script.Deadline(ctx), calls: map[redis.Cmder]*invocation{}}
+	p := h.newPipeline(ctx)
 	if err := p.add(ctx, c.cmd, c); err != nil {
 		return err
 	}

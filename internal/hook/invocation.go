@@ -148,8 +148,10 @@ func (c *invocation) written() (keys []string) {
 	if c.server != nil && c.server.readOnly {
 		return nil
 	}
-	for _, at := range c.listed() {
-		keys = append(keys, c.text(at))
+	listed := c.listed()
+	keys = make([]string, len(listed))
+	for i, at := range listed {
+		keys[i] = c.text(at)
 	}
 	return keys
 }

@@ -61,6 +61,9 @@ func (h *Hook) withoutListings(next redis.ProcessPipelineHook, watched bool) red
 		case slices.ContainsFunc(cmds, opensTransaction):
 			return fail(cmds, errHandWritten)
 		}
+		if !watched && h.readInPlace(h.passOn(ctx), cmds, calls) { // EXEC would forget what the connection watches
+			return firstError(cmds)
+		}
 		return h.pipeline(h.passOn(ctx), cmds, calls, next)
 	}
 }
@@ -132,14 +135,18 @@ func takeSteps(lists []layout.List, surely bool) bool {
 	})
 }
 
+func (h *Hook) newPipeline(ctx context.Context) pipeline {
+	return pipeline{hook: h, until: script.Deadline(ctx), calls: map[redis.Cmder]*invocation{}}
+}
+
 // pipeline runs commands that need not be atomic. One that blocks, or takes several steps, splits the pipeline.
 func (h *Hook) pipeline(ctx context.Context, cmds []redis.Cmder, calls []*invocation, next redis.ProcessPipelineHook) error {
-	p := pipeline{hook: h, until: script.Deadline(ctx), calls: map[redis.Cmder]*invocation{}}
+	p := h.newPipeline(ctx)
 	for i, cmd := range cmds {
 		if c := calls[i]; c != nil && !c.tooLong() && (c.waits() || h.takesSteps(c, false)) {
 			_ = p.exec(ctx, next) // each command has its own error
 			_ = h.process(ctx, c, oneOf(next))
-			p = pipeline{hook: h, until: script.Deadline(ctx), calls: map[redis.Cmder]*invocation{}}
+			p = h.newPipeline(ctx)
 			continue
 		}
 		_ = p.add(ctx, cmd, calls[i])

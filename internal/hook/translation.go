@@ -19,10 +19,10 @@ type command struct {
 	// translate returns the operations that carry it out on the lists of its keys.
 	translate func(ctx context.Context, c *invocation, lists []layout.List) (*translation, error)
 	// direct carries out one that stands alone: a command that shares operations with other callers, or that has to wait.
-	direct func(ctx context.Context, c *invocation, lists []layout.List) (any, error)
-	blocks bool // it may wait
-	// shortcut carries out one that stands alone, or does nothing and returns nil.
-	shortcut func(ctx context.Context, c *invocation, lists []layout.List) (any, error)
+	direct  func(ctx context.Context, c *invocation, lists []layout.List) (any, error)
+	blocks  bool // it may wait
+	counts  bool // it counts its keys, see countAtOnce
+	inPlace bool // it only reads one list, and the server replies the same for a short one, see readInPlace
 	// hint says what to do where a sharded list does not support it.
 	hint string
 }

@@ -28,6 +28,9 @@ type List interface {
 	Client() redis.UniversalClient
 	// Stats returns what counts what the list does.
 	Stats() *stats.List
+	// MayBeInPlace reports whether the list may be short, and all of it at its plain key. NotInPlace says that it was not a moment ago.
+	MayBeInPlace() bool
+	NotInPlace()
 	// Sibling returns the list of another name with the same options.
 	Sibling(name string) List
 	// Spread reports whether operations take several steps, so that they cannot be sent in a pipeline or a transaction: perhaps, and for sure.
@@ -75,8 +78,9 @@ type List interface {
 	Object(key ...any) session.Operation
 	Memory(key ...any) session.Operation
 
-	// CountKeys carries out a command that counts keys, those of the lists among them, or has nil and has done nothing.
-	CountKeys(words []any, lists []List) (session.Operation, error)
+	// CountKeys carries out a command that counts keys, those of the lists among them, or has nil and has done nothing. If alone, it may
+	// be what no pipeline can send.
+	CountKeys(words []any, lists []List, alone bool) (session.Operation, error)
 	// Transfer renames or copies the list, and has a bool: whether it did.
 	Transfer(how Transfer, to List, replace bool) (session.Operation, error)
 

@@ -1,6 +1,7 @@
 package oneslot
 
 import (
+	"context"
 	"regexp"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
+	"github.com/shardedlist/shardedlist/internal/stats"
 	"github.com/shardedlist/shardedlist/internal/value"
 )
 
@@ -119,21 +121,29 @@ func (l *List) Reserved(keys []string) (sure, maybe []string) {
 	return slices.Compact(sure), slices.Compact(maybe)
 }
 
-// CountKeys carries out a command that counts keys, those of the lists among them, or has nil if it has to look at each list.
-func (l *List) CountKeys(words []any, lists []layout.List) (session.Operation, error) {
+// CountKeys carries out a command that counts keys, those of the lists among them, or has nil if each list is to be looked at.
+func (l *List) CountKeys(words []any, lists []layout.List, alone bool) (session.Operation, error) {
 	all, err := several(lists)
 	if err != nil {
 		return session.Operation{}, err
 	}
-	args := []any{words[0], len(all)}
+	metas := make([]any, 1, 1+len(all))
 	for _, list := range all {
-		args = append(args, list.keys.Meta)
+		metas = append(metas, list.declared[0])
 	}
-	op := l.sessions.Read(keysScript, []any{l.keys.Meta}, append(args, words[1:]...)...)
-	if name := strings.ToLower(value.Text(words[0])); name == "del" || name == "unlink" {
-		op.Kind = delScript.Kind()
+	if name := strings.ToLower(value.Text(words[0])); !alone || name == "del" || name == "unlink" {
+		metas[0] = len(all)
+		return l.sessions.Read(keysScript, l.declared, slices.Concat(words[:1], metas, words[1:])...), nil
 	}
-	return op, nil
+	metas[0] = "exists"
+	return session.Steps(func(ctx context.Context) (any, error) {
+		l.sessions.List.Operation(stats.Read, 0)
+		replies, err := l.sessions.Runner.Together(ctx, metas, words)
+		if err != nil || replies[0] != int64(0) {
+			return nil, nil
+		}
+		return replies[1], nil
+	}), nil
 }
 
 // Memory has the bytes that the shards take, estimated as Info does.

@@ -72,7 +72,8 @@ type List struct {
 
 	lookout lookout // for callers that wait, if the list stays at its plain key
 
-	sawNewcomers atomic.Int64 // when a pop that waits found some, as a Unix time in nanoseconds
+	sawNewcomers  atomic.Int64 // when a pop that waits found some, as a Unix time in nanoseconds
+	notInPlaceFor atomic.Int64 // until when reads are not tried at the plain key, likewise
 
 	// Times that tests change before they use the list.
 	MaxSlice    time.Duration // how long one BLPOP on the bell lasts at most

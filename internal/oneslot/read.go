@@ -3,6 +3,7 @@ package oneslot
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/session"
@@ -22,6 +23,15 @@ const scanStep = 1000
 
 // Length counts the elements.
 func (l *List) Length() session.Operation { return l.read(llenScript) }
+
+// rememberLong is how long a list that was not at its plain key is not looked for there.
+const rememberLong = time.Second
+
+// MayBeInPlace implements layout.List.
+func (l *List) MayBeInPlace() bool { return time.Now().UnixNano() >= l.notInPlaceFor.Load() }
+
+// NotInPlace implements layout.List.
+func (l *List) NotInPlace() { l.notInPlaceFor.Store(time.Now().Add(rememberLong).UnixNano()) }
 
 // Exists tells whether there is a list.
 func (l *List) Exists(key ...any) session.Operation {

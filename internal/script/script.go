@@ -393,6 +393,23 @@ func (r *Runner) transaction(ctx context.Context, calls []Call, words func(Call)
 	return replies, nil
 }
 
+// Together sends commands that only read in one transaction, and returns their replies.
+func (r *Runner) Together(ctx context.Context, commands ...[]any) ([]any, error) {
+	pipe := r.Client.TxPipeline()
+	for _, words := range commands {
+		_ = pipe.Process(ctx, NewCommand(ctx, words...))
+	}
+	cmds, err := pipe.Exec(ctx)
+	if err != nil {
+		return nil, err
+	}
+	replies := make([]any, len(cmds))
+	for i, cmd := range cmds {
+		replies[i] = cmd.(*Command).Val()
+	}
+	return replies, nil
+}
+
 // Command is a command of this library, which its hook passes through.
 type Command struct {
 	redis.Cmd

@@ -24,9 +24,9 @@ var kinds = map[string]Kind{
 	"push": Push, "push_begin": Push, "push_end": Push, "spread_push": Push,
 	"pop": Pop, "lmpop": Pop, "spread_pop": Pop,
 	"lmove": Move,
-	"llen":  Read, "lindex": Read, "lrange": Read, "lpos": Read, "scan": Read, "ttl": Read, "object": Read, "memory": Read, "keys": Read, "info": Read,
+	"llen":  Read, "lindex": Read, "lrange": Read, "lpos": Read, "scan": Read, "ttl": Read, "object": Read, "memory": Read, "info": Read,
 	"spread_look": Read, "spread_pos": Read, "survey": Read,
-	"lset": Edit, "linsert": Edit, "lrem": Edit, "ltrim": Edit, "del": Edit, "expire": Edit, "rename": Edit, "copy": Edit, "adopt": Edit, "restore": Edit,
+	"lset": Edit, "linsert": Edit, "lrem": Edit, "ltrim": Edit, "del": Edit, "keys": Edit, "expire": Edit, "rename": Edit, "copy": Edit, "adopt": Edit, "restore": Edit,
 	"spread_set": Edit, "spread_delete": Edit, "spread_expire": Edit,
 	"script": Script,
 }

@@ -1,0 +1,53 @@
+package hook
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardedlist/shardedlist/internal/layout"
+	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/stats"
+)
+
+// maxInPlace is how many reads may be one transaction: the server carries out no other command meanwhile.
+const maxInPlace = 256
+
+// readInPlace carries out a pipeline that only reads lists, and reports whether it has. If all of them are short, each list is its key, and
+// the commands are sent as they are. EXISTS of the metas in the same transaction proves it: a short list has none as a rule.
+func (h *Hook) readInPlace(ctx context.Context, cmds []redis.Cmder, calls []*invocation) bool {
+	client, one := h.client.(*redis.Client)
+	if !one || len(cmds) == 1 || len(cmds) > maxInPlace {
+		return false
+	}
+	lists, metas := make([]layout.List, len(cmds)), make([]any, 1, 1+len(cmds))
+	metas[0] = "exists"
+	for i, c := range calls {
+		if c == nil || !c.command.inPlace || c.tooLong() {
+			return false
+		}
+		of, err := h.lists(c)
+		if err != nil || takeSteps(of, false) || !of[0].MayBeInPlace() {
+			return false
+		}
+		lists[i] = of[0]
+		metas = append(metas, of[0].Watched()[0])
+	}
+	pipe, found := client.TxPipeline(), script.NewCommand(ctx, metas...)
+	_ = pipe.Process(ctx, found)
+	for i, cmd := range cmds {
+		_ = pipe.Process(ctx, script.AsItIs(cmd, lists[i].Stats()))
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	if found.Val() != int64(0) {
+		for i, l := range lists {
+			l.NotInPlace()
+			cmds[i].SetErr(nil)
+		}
+		return false
+	}
+	for _, l := range lists {
+		l.Stats().Operation(stats.Read, 0)
+	}
+	return true
+}
