@@ -10,6 +10,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -27,6 +28,8 @@ type Hook struct {
 	naming  Naming
 	client  redis.UniversalClient
 	retries bool // the client repeats commands whose connection has failed
+
+	scriptsOnly atomic.Bool // the user may not call what goes without scripts
 
 	mu           sync.Mutex
 	recent, past map[string]layout.List // by key
@@ -109,8 +112,9 @@ func (h *Hook) process(ctx context.Context, c *invocation, next redis.ProcessHoo
 		reply, err := h.alone(ctx, c)
 		return setReply(c.cmd, reply, err)
 	}
-	if op, ok := h.countAtOnce(c, true); ok {
-		if reply, err := op.Run(ctx); reply != nil || err != nil {
+	if op, ok := h.countAtOnce(c, !h.scriptsOnly.Load()); ok {
+		reply, err := op.Run(ctx)
+		if (reply != nil || err != nil) && !h.learnForbidden(err) {
 			return setReply(c.cmd, reply, err)
 		}
 	}

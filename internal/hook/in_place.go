@@ -10,6 +10,14 @@ import (
 	"github.com/shardedlist/shardedlist/internal/stats"
 )
 
+// learnForbidden remembers that the user, or the server, has no transactions or lacks a command of them.
+func (h *Hook) learnForbidden(err error) (forbidden bool) {
+	if forbidden = script.IsForbidden(err) || redis.HasErrorPrefix(err, "EXECABORT "); forbidden {
+		h.scriptsOnly.Store(true)
+	}
+	return forbidden
+}
+
 // maxInPlace is how many reads may be one transaction: the server carries out no other command meanwhile.
 const maxInPlace = 256
 
@@ -17,7 +25,7 @@ const maxInPlace = 256
 // the commands are sent as they are. EXISTS of the metas in the same transaction proves it: a short list has none as a rule.
 func (h *Hook) readInPlace(ctx context.Context, cmds []redis.Cmder, calls []*invocation) bool {
 	client, one := h.client.(*redis.Client)
-	if !one || len(cmds) == 1 || len(cmds) > maxInPlace {
+	if !one || len(cmds) == 1 || len(cmds) > maxInPlace || h.scriptsOnly.Load() {
 		return false
 	}
 	lists, metas := make([]layout.List, len(cmds)), make([]any, 1, 1+len(cmds))
@@ -40,6 +48,7 @@ func (h *Hook) readInPlace(ctx context.Context, cmds []redis.Cmder, calls []*inv
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	if found.Val() != int64(0) {
+		h.learnForbidden(found.Err())
 		for i, l := range lists {
 			l.NotInPlace()
 			cmds[i].SetErr(nil)

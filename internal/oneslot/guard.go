@@ -139,7 +139,9 @@ func (l *List) CountKeys(words []any, lists []layout.List, alone bool) (session.
 	return session.Steps(func(ctx context.Context) (any, error) {
 		l.sessions.List.Operation(stats.Read, 0)
 		replies, err := l.sessions.Runner.Together(ctx, metas, words)
-		if err != nil || replies[0] != int64(0) {
+		if script.IsForbidden(err) {
+			return nil, err
+		} else if err != nil || replies[0] != int64(0) {
 			return nil, nil
 		}
 		return replies[1], nil
