@@ -12,7 +12,7 @@ import (
 
 // learnForbidden remembers that the user, or the server, has no transactions or lacks a command of them.
 func (h *Hook) learnForbidden(err error) (forbidden bool) {
-	if forbidden = script.IsForbidden(err) || redis.HasErrorPrefix(err, "EXECABORT "); forbidden {
+	if forbidden = script.IsForbidden(err); forbidden {
 		h.scriptsOnly.Store(true)
 	}
 	return forbidden
@@ -24,7 +24,7 @@ const maxInPlace = 256
 // readInPlace carries out a pipeline that only reads lists, and reports whether it has. If all of them are short, each list is its key, and
 // the commands are sent as they are. EXISTS of the metas in the same transaction proves it: a short list has none as a rule.
 func (h *Hook) readInPlace(ctx context.Context, cmds []redis.Cmder, calls []*invocation) bool {
-	client, one := h.client.(*redis.Client)
+	client, one := h.client.(*redis.Client) // in a cluster, a transaction is on one slot
 	if !one || len(cmds) == 1 || len(cmds) > maxInPlace || h.scriptsOnly.Load() {
 		return false
 	}

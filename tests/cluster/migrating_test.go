@@ -491,6 +491,15 @@ func TestAHookCountsKeysWhileTheirSlotMoves(t *testing.T) {
 				count, err := rdb.Exists(ctx, keys...).Result()
 				assert.NoError(t, err)
 				assert.EqualValues(t, 3, count, "%d elements, %s is away", length, away)
+				if length == 3 { // a pipeline of reads finds short lists where they are
+					cmds, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+						p.LRange(ctx, keys[0], 0, -1)
+						return p.LLen(ctx, keys[1]).Err()
+					})
+					assert.NoError(t, err, away)
+					assert.Equal(t, []string{"0", "1", "2"}, cmds[0].(*redis.StringSliceCmd).Val(), away)
+					assert.EqualValues(t, 1, cmds[1].(*redis.IntCmd).Val(), away)
+				}
 				if refused {
 					for _, command := range [][]any{{"del", keys[0]}, {"object", "encoding", keys[0]}} {
 						if command[0] == "object" && strings.HasSuffix(away, ":2") {
