@@ -433,6 +433,37 @@ func TestPipelinesReadShortListsInPlace(t *testing.T) {
 	})
 }
 
+func TestPipelinesReadShortListsOverABrokenNetwork(t *testing.T) {
+	t.Parallel()
+	for name, faults := range map[string]redistest.Faults{"cut": {CutReply: 0.3}, "cut within": {CutInReply: 0.3}, "lost": {CutRequest: 0.3}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, proxy := redistest.Start(t, redistest.Redis), redistest.NewProxy(t)
+			ctx, rdb := t.Context(), server.Client(t, harness.Through(proxy), func(o *redis.UniversalOptions) { o.MaxRetries = 8 })
+			rdb.AddHook(shardedlist.NewHook(rdb, shardedlist.Match("*"), shardedlist.WithCapacity(3)))
+			require.NoError(t, rdb.RPush(ctx, "a", 0, 1).Err())
+			require.NoError(t, rdb.RPush(ctx, "b", 0, 1, 2, 3).Err())
+			require.NoError(t, rdb.RPush(ctx, "c", 0).Err())
+			proxy.Set(faults)
+			for i := range 200 {
+				other, length := "c", int64(1)
+				if i%50 == 49 {
+					other, length = "b", 4 // a long one
+				}
+				cmds, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+					p.LRange(ctx, "a", 0, -1)
+					return p.LLen(ctx, other).Err()
+				})
+				require.NoError(t, err)
+				require.Equal(t, []string{"0", "1"}, cmds[0].(*redis.StringSliceCmd).Val())
+				require.Equal(t, length, cmds[1].(*redis.IntCmd).Val())
+			}
+			assert.Greater(t, proxy.Strikes(), int64(20))
+			proxy.Set(redistest.Faults{})
+		})
+	}
+}
+
 // Commands of many short lists are one round trip on a Conn and in Watch, too.
 func TestHookCountsManyListsOnAConnection(t *testing.T) {
 	t.Parallel()
