@@ -94,7 +94,7 @@ func TestPagesNameTestsThatExist(t *testing.T) {
 	pages, err := filepath.Glob("docs/*.md")
 	require.NoError(t, err)
 	named := 0
-	for _, path := range pages {
+	for _, path := range append(pages, "tests/README.md") {
 		page, err := os.ReadFile(path)
 		require.NoError(t, err)
 		for _, found := range regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w+)`").FindAllSubmatch(page, -1) {
