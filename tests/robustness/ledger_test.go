@@ -170,7 +170,7 @@ func TestAnInterruptedRunWritesWhatItSaw(t *testing.T) {
 	violations, err := run(ctx, []string{"-each", "1h", "-faults", "none", "-servers", "redis", "-out", t.TempDir(), "-o", document})
 	assert.ErrorContains(t, err, "interrupted")
 	assert.Zero(t, violations)
-	text, err := os.ReadFile(document)
+	text, err := os.ReadFile(beside(document))
 	require.NoError(t, err)
 	assert.Contains(t, string(text), "| none | redis | methods |")
 }

@@ -74,8 +74,8 @@ func run(ctx context.Context, args []string) (violations int, err error) {
 	flags.StringVar(&s.clients, "clients", "all", "how the `clients` call: "+strings.Join(allClients, ","))
 	flags.Uint64Var(&s.seed, "seed", 1, "the seed of the schedule and of the calls")
 	flags.StringVar(&s.out, "out", "out", "the `directory` for results, and for histories that break a promise")
-	flags.StringVar(&s.document, "o", "", "the Markdown `file` to write, such as ../../docs/reliability.md; an interrupted run writes what it has")
-	flags.BoolVar(&s.join, "join", false, "also write the results of scenarios that this run does not try, from -out or else from the file of -o")
+	flags.StringVar(&s.document, "o", "", "the Markdown `file` to write, such as ../../docs/reliability.md, and one of its rows beside it; an interrupted run writes what it has")
+	flags.BoolVar(&s.join, "join", false, "also write the results of scenarios that this run does not try, from -out or else from the rows beside the file of -o")
 	if err := flags.Parse(args); err != nil {
 		return 0, err
 	}
@@ -96,11 +96,11 @@ func run(ctx context.Context, args []string) (violations int, err error) {
 	}
 	if s.join {
 		saved, failure1 := earlierRows(s.out)
-		written, _ := os.ReadFile(s.document) // there may be none
+		written, _ := os.ReadFile(beside(s.document)) // there may be none
 		onPage, failure2 := parseRows(string(written))
 		rows, err = join(rows, append(saved, unbroken(onPage)...)), errors.Join(err, failure1, failure2)
 	}
-	return violations, errors.Join(err, os.WriteFile(s.document, page(rows, s.command(), machine()), 0o644))
+	return violations, errors.Join(err, write(s.document, rows, s.command(), machine()))
 }
 
 // prepare gives each scenario its seed and its time.

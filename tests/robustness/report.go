@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -79,7 +81,39 @@ records every call with its start and end on the machine's monotonic clock.
 - A *transaction* pushes the same elements to two lists, or takes one from each and pushes a mark to a third. Half of them also set a
   bit in a plain key for each element. It is *half done* if its results disagree, if the two lists ever differ, or if the bits are not
   those of the elements that were pushed.
-%s- A *queue* runs for the second half of the time: six producers at one end and nine consumers at the other, with calls that move one
+- *Moves* are of three lists through the hook, of which the second does not match and stays a plain list. Consumers call BLMOVE from the first
+  to the second and from the second to the third, and BLPOP and LMPOP of all three. They are not tried in a crash.
+- A *rollout* begins with a plain list of 5,000 elements. Half of its producers have no hook, and push to the plain list; go-redis repeats
+  nothing for them, so a push whose reply is lost counts as unknown. The others, and the consumers, use the hook, with commands that
+  are not in a pipeline. Each process also calls Adopt, and at times Restore before it. Half of these calls are given up after 5 ms at
+  most. At the end the list must be sharded. The order of a plain push that timed out is not checked, since it may arrive late;
+  nor is the wait for elements of plain pushes measured, since they wake nobody. A round of a rollout begins with a plain list or none. A
+  third of its clients push to the plain list, a third use the hook, and a third methods, while Adopt and Restore are called: pushes
+  at the right end and pops at the left one, LLen and LIndex. In slot there are no rounds of rollouts: while the slot moves, elements of
+  plain producers stay at the plain key, behind what others push. In a crash there is no plain producer.
+- *Spread* are methods of a list that is spread over five parts, in rounds over 1, 2, 3 or 64. No push is larger than what is atomic there;
+  the calls of a round move one element each, and the length that a push returns is not compared. In slot, the slots of the parts and of
+  the pointers move. In a crash, the node fails that has the pointers and some of the parts; what goes to other nodes meanwhile stays. So
+  what is undone must have returned less than half a second before the replica stopped to follow, or later, and may have gaps. After
+  it, a repair runs, and then everything else must be there.
+- *Jobs* use the package queue: six producers, and four workers of each process for each of three queues. One has no limits, one lets five
+  jobs run at once and tries each three times, one begins 120 a second and takes them from the right end. Leases last a second. Jobs are
+  delayed, unique, pushed alone or several at once. Handlers fail, panic, give up for good, and take up to 1.6 leases. For twenty seconds at
+  most all of this goes on. Then the workers stop, and the keys are checked: each job is in one place, waiting, delayed, leased or dead; the
+  sorted set and the hash agree; the lists are whole; each job that was acknowledged and has not been done is there. Then the workers start
+  again, the dead are tried again, and the queues drain, in half a minute at most. At the end no job and no unique key is left, the servers have
+  counted each job as done once, and each that was acknowledged was done.
+- *Done again* is how many times a job was done that had been done: after a lease had run out. There must be evidence of that. The attempt is a
+  later one, and the process of the first was killed or stalled, its Run was stopped, or the context of its handler has ended with
+  ErrLeaseLost. Two handlers never have the same job at a time while the contexts of both say that they have the lease.
+- Of jobs also these are checked: one whose push was refused never runs; none runs before it is due; none is pushed while another has its unique
+  key; while the queues are in use the server is asked how many jobs are leased, never more than may run at once, and at some time as many;
+  no more are begun than the rate allows. The order is not checked. Elements of jobs are those that were done, calls are pushes and calls of
+  handlers, and faults in cancel are Runs that were stopped, too. A killed process takes no jobs along. In stall client processes are stopped
+  for up to two leases; only jobs are tried with that. Before a crash the program waits until the replica has what
+  was acknowledged by then. What comes later may be undone, leases too: a job that is lost or done again because of that is excused. Jobs are not tried with servers
+  that take over with another clock: a lease is a time on the clock of the server.
+- A *queue* runs for the second half of the time: six producers at one end and nine consumers at the other, with calls that move one
   element, a few, or up to a thousand (seven where clients are killed). Each element must come out once, or be in the list at the end,
   and the elements of each producer must come out in order.
 - *Calls* are all calls of rounds, and those of queues that moved elements. *Elements* are those that came out of queues.
@@ -99,63 +133,30 @@ records every call with its start and end on the machine's monotonic clock.
 
 ## Repeat it
 
-This page is written by
+Both pages are written by
 
     cd tests/robustness && %s
 
-With -join, rows that a run does not try come from earlier runs, whose results are in -out or on the page; ` + "`-each 10m -parallel 4 -faults all -clients all -seed 1`" + ` tries all.
+With -join, rows that a run does not try come from earlier runs, whose results are in -out or on this page; ` + "`-each 10m -parallel 4 -faults all -clients all -seed 1`" + ` tries all.
 The seed repeats the faults and the pauses between them, which request or reply of which connection breaks, and what each client
 calls until a result differs. It does not repeat how the machine interleaves the calls, so histories differ from run to run.
 These commands, in ` + "`robustness/`" + `, repeat one row each, alone on the machine:
 
 `
 
-// aboutMoves belongs to method if there are results of moves.
-const aboutMoves = `- *Moves* are of three lists through the hook, of which the second does not match and stays a plain list. Consumers call BLMOVE from the first
-  to the second and from the second to the third, and BLPOP and LMPOP of all three. They are not tried in a crash.
-`
+// rowsSuffix ends the name of the page that has each row.
+const rowsSuffix = "-rows.md"
 
-// aboutRollout belongs to method if there are results of rollouts.
-const aboutRollout = `- A *rollout* begins with a plain list of 5,000 elements. Half of its producers have no hook, and push to the plain list; go-redis repeats
-  nothing for them, so a push whose reply is lost counts as unknown. The others, and the consumers, use the hook, with commands that
-  are not in a pipeline. Each process also calls Adopt, and at times Restore before it. Half of these calls are given up after 5 ms at
-  most. At the end the list must be sharded. The order of a plain push that timed out is not checked, since it may arrive late;
-  nor is the wait for elements of plain pushes measured, since they wake nobody. A round of a rollout begins with a plain list or none. A
-  third of its clients push to the plain list, a third use the hook, and a third methods, while Adopt and Restore are called: pushes
-  at the right end and pops at the left one, LLen and LIndex. In slot there are no rounds of rollouts: while the slot moves, elements of
-  plain producers stay at the plain key, behind what others push. In a crash there is no plain producer.
-`
+// write writes the report, for the machine that it was measured on, and the page of its rows beside it.
+func write(document string, rows []row, command, machine string) error {
+	return errors.Join(os.WriteFile(document, []byte(page(rows, machine)), 0o644), os.WriteFile(beside(document), []byte(rowsPage(rows, command)), 0o644))
+}
 
-// aboutSpread belongs to method if there are results of spread lists.
-const aboutSpread = `- *Spread* are methods of a list that is spread over five parts, in rounds over 1, 2, 3 or 64. No push is larger than what is atomic there;
-  the calls of a round move one element each, and the length that a push returns is not compared. In slot, the slots of the parts and of
-  the pointers move. In a crash, the node fails that has the pointers and some of the parts; what goes to other nodes meanwhile stays. So
-  what is undone must have returned less than half a second before the replica stopped to follow, or later, and may have gaps. After
-  it, a repair runs, and then everything else must be there.
-`
+// beside returns the name of the page of rows.
+func beside(document string) string { return strings.TrimSuffix(document, ".md") + rowsSuffix }
 
-// aboutJobs belongs to method if there are results of jobs.
-const aboutJobs = `- *Jobs* use the package queue: six producers, and four workers of each process for each of three queues. One has no limits, one lets five
-  jobs run at once and tries each three times, one begins 120 a second and takes them from the right end. Leases last a second. Jobs are
-  delayed, unique, pushed alone or several at once. Handlers fail, panic, give up for good, and take up to 1.6 leases. For twenty seconds at
-  most all of this goes on. Then the workers stop, and the keys are checked: each job is in one place, waiting, delayed, leased or dead; the
-  sorted set and the hash agree; the lists are whole; each job that was acknowledged and has not been done is there. Then the workers start
-  again, the dead are tried again, and the queues drain, in half a minute at most. At the end no job and no unique key is left, the servers have
-  counted each job as done once, and each that was acknowledged was done.
-- *Done again* is how many times a job was done that had been done: after a lease had run out. There must be evidence of that. The attempt is a
-  later one, and the process of the first was killed or stalled, its Run was stopped, or the context of its handler has ended with
-  ErrLeaseLost. Two handlers never have the same job at a time while the contexts of both say that they have the lease.
-- Of jobs also these are checked: one whose push was refused never runs; none runs before it is due; none is pushed while another has its unique
-  key; while the queues are in use the server is asked how many jobs are leased, never more than may run at once, and at some time as many;
-  no more are begun than the rate allows. The order is not checked. Elements of jobs are those that were done, calls are pushes and calls of
-  handlers, and faults in cancel are Runs that were stopped, too. A killed process takes no jobs along. In stall client processes are stopped
-  for up to two leases; only jobs are tried with that. Before a crash the program waits until the replica has what
-  was acknowledged by then. What comes later may be undone, leases too: a job that is lost or done again because of that is excused. Jobs are not tried with servers
-  that take over with another clock: a lease is a time on the clock of the server.
-`
-
-// page is the report, for the machine that it was measured on.
-func page(rows []row, command, machine string) []byte {
+// page is what was tried, what is promised, and what is not.
+func page(rows []row, machine string) string {
 	var b strings.Builder
 	b.WriteString(summary(rows, machine))
 	b.WriteString("\n## What is promised\n\n| fault | promise |\n|---|---|\n")
@@ -167,7 +168,13 @@ func page(rows []row, command, machine string) []byte {
 		last = r.Fault
 	}
 	b.WriteString(limits)
-	b.WriteString("\n## Results\n\n")
+	return b.String()
+}
+
+// rowsPage has the result of each combination, how it is measured, and how to repeat it.
+func rowsPage(rows []row, command string) string {
+	var b strings.Builder
+	b.WriteString("# Reliability, row by row\n\nWhat [reliability.md](reliability.md) sums up.\n\n## Results\n\n")
 	b.WriteString("| fault | server | clients | time | calls | rounds | by conservation | undecided | faults | elements | lost | duplicated | out of order | half done | excused | longest wait | done again |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	broken := ""
@@ -183,17 +190,11 @@ func page(rows []row, command, machine string) []byte {
 		}
 	}
 	b.WriteString(broken)
-	about := ""
-	for _, kind := range []struct{ clients, text string }{{moves, aboutMoves}, {rollout, aboutRollout}, {spreadLists, aboutSpread}, {queueJobs, aboutJobs}} {
-		if slices.ContainsFunc(rows, func(r row) bool { return r.Clients == kind.clients }) {
-			about += kind.text
-		}
-	}
-	fmt.Fprintf(&b, method, about, command)
+	fmt.Fprintf(&b, method, command)
 	for _, r := range rows {
 		fmt.Fprintf(&b, "    %s\n", r.Command)
 	}
-	return []byte(b.String())
+	return b.String()
 }
 
 // broken begins the sentence on a row that broke a promise.
@@ -264,6 +265,8 @@ lists, and checks the results of all calls.
 - **Order is not promised** where a pop that was given up put its elements back, as in cancel, and around a crash of a node of a spread
   list; out of order there: %s.
 - **Machine:** %s
+
+[Each combination](reliability-rows.md), how it is measured, and how to repeat it.
 `, len(faults), len(servers), strings.Join(clients, ", "), len(rows), sum.Time, thousands(sum.Faults), thousands(sum.Operations), thousands(sum.Elements), ofJobs,
 		thousands(sum.Lost), thousands(sum.Doubled), thousands(sum.Disordered), thousands(sum.HalfDone), broken,
 		thousands(sum.Rounds), thousands(sum.Rounds-sum.ByConservation-sum.Undecided), thousands(sum.ByConservation), thousands(sum.Undecided), thousands(killed), thousands(undone), thousands(unordered.Disordered), machine)

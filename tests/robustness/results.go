@@ -41,7 +41,7 @@ func earlierRows(directory string) (rows []row, err error) {
 	return rows, err
 }
 
-// parseRows reads the rows from a page.
+// parseRows reads the rows from their page.
 func parseRows(page string) (rows []row, err error) {
 	_, results, _ := strings.Cut(page, "| longest wait |")
 	commands := regexp.MustCompile(`(?m)^    (go run .+)$`).FindAllStringSubmatch(results, -1)
@@ -51,9 +51,6 @@ func parseRows(page string) (rows []row, err error) {
 			continue
 		}
 		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
-		if len(cells) == 16 { // a page that is older than jobs
-			cells = append(cells, "–")
-		}
 		if len(cells) != 17 || number >= len(commands) {
 			return nil, fmt.Errorf("no result: %q", line)
 		}
