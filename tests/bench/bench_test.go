@@ -31,7 +31,7 @@ func TestReport(t *testing.T) {
 	if err := run(t.Context(), []string{"-short", "-runs", "1", "-only", "throughput|cancel", "-o", dir, "-data", data}); err != nil {
 		t.Fatal(err)
 	}
-	page, svg := read(t, dir, "benchmarks.md"), read(t, dir, "bench-rpush.svg")
+	page, svg := pages(t, dir), read(t, dir, "bench-rpush.svg")
 	for _, want := range []string{
 		"cd tests/bench && go run . -short -runs 1 -only throughput|cancel\n",
 		"## A cancelled wait\n",
@@ -56,9 +56,14 @@ func TestReport(t *testing.T) {
 	if err := run(t.Context(), []string{"-from", data, "-o", again}); err != nil {
 		t.Fatal(err)
 	}
-	if read(t, again, "benchmarks.md") != page || read(t, again, "bench-rpush.svg") != svg {
+	if pages(t, again) != page || read(t, again, "bench-rpush.svg") != svg {
 		t.Error("the stored figures make a different report")
 	}
+}
+
+// pages are the report.
+func pages(t *testing.T, dir string) string {
+	return read(t, dir, "benchmarks.md") + read(t, dir, figuresPage)
 }
 
 // TestNetworkReport runs the short network section. It does not judge the figures, but that the delay is there.
@@ -69,7 +74,7 @@ func TestNetworkReport(t *testing.T) {
 	if err := run(t.Context(), []string{"-short", "-runs", "1", "-only", "network", "-o", dir, "-data", data}); err != nil {
 		t.Fatal(err)
 	}
-	page := read(t, dir, "benchmarks.md")
+	page := pages(t, dir)
 	for _, want := range []string{"### Loopback", "### Round trips of 0.25 ms", "### Round trips of 1 ms", "| LPop | 50 processes of 1 caller each |"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the report lacks %q", want)
@@ -145,7 +150,7 @@ func TestShortSections(t *testing.T) {
 	if err := run(t.Context(), []string{"-short", "-runs", "1", "-only", "workloads|everyday|jobs|keys|pairs|many|large|adopt|spread|reshard", "-o", dir, "-data", data}); err != nil {
 		t.Fatal(err)
 	}
-	page := read(t, dir, "benchmarks.md")
+	page := pages(t, dir)
 	for _, want := range []string{"| list of 3 | go-redis |", "| Workload: one queue | ≥ 0.80× |", "| Server CPU of `LLEN`, 10000 elements | ≤ 2.20× |", "| Time of `DEL` of 100 lists | ≤ 4.00× |", "| Pops from many lists, against go-redis |", "| LPop | 102,400 | 64 |", "| by hand, elements/s |",
 		"| 0 | asynq | ", "| 10,000 | rmq | ", "| 500 | asynq, looking every 10 ms | ", "| Handlers of 5.00 ms at once in 20 consumers, Concurrency(10) | ≤ 10 | ", "| Jobs leased to 20 consumers with handlers of 50 ms, Concurrency(10) | ≥ 95 % | "} {
 		if !strings.Contains(page, want) {
@@ -179,7 +184,7 @@ func TestPageIsUpToDate(t *testing.T) {
 	if err := run(t.Context(), []string{"-from", "results.json", "-o", dir}); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"benchmarks.md", "bench-rpush.svg", "bench-lpop.svg"} {
+	for _, name := range []string{"benchmarks.md", figuresPage, "bench-rpush.svg", "bench-lpop.svg"} {
 		if read(t, dir, name) != read(t, "../../docs", name) {
 			t.Errorf("docs/%s is out of date: go run . -from results.json", name)
 		}

@@ -83,7 +83,7 @@ func run(ctx context.Context, args []string) error {
 	only := flags.String("only", "", "measure only the sections whose `names` match this regular expression")
 	runs := flags.Int("runs", 3, "`number` of measurements of each figure; the median counts")
 	path := flags.String("redis-server", "redis-server", "the server `program`")
-	out := flags.String("o", "../../docs", "the `directory` for benchmarks.md and the plots")
+	out := flags.String("o", "../../docs", "the `directory` for benchmarks.md, benchmarks-figures.md and the plots")
 	data := flags.String("data", "results.json", "the `file` to store the figures in")
 	from := flags.String("from", "", "measure nothing and write the report of the figures in this `file`")
 	core := flags.String("core", "", "print the figures of this core `section`, or the names of all if it is \"list\"")

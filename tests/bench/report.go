@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -12,9 +13,10 @@ import (
 	"unicode/utf8"
 )
 
-// report is docs/benchmarks.md and its plots.
+// report is docs/benchmarks.md, what a user decides by, and all figures beside it, with plots.
 type report struct {
 	results     results
+	workloadsTo int // the blocks before this one are the workloads, which stand on the first page
 	blocks      []block
 	comparisons []comparison
 	targets     []target
@@ -50,6 +52,7 @@ func newReport(from results) *report {
 	r := &report{results: from, plots: map[string][]byte{}}
 	if from.Workloads != nil {
 		r.workloads(from.Workloads)
+		r.workloadsTo = len(r.blocks)
 	}
 	if from.Everyday != nil {
 		r.everyday(from.Everyday)
@@ -161,17 +164,24 @@ func (r *report) write(dir string) error {
 			return err
 		}
 	}
-	return os.WriteFile(filepath.Join(dir, "benchmarks.md"), r.render(), 0o644)
+	return errors.Join(os.WriteFile(filepath.Join(dir, "benchmarks.md"), r.render(), 0o644),
+		os.WriteFile(filepath.Join(dir, figuresPage), r.renderFigures(), 0o644))
 }
 
+const figuresPage = "benchmarks-figures.md"
+
+// render makes the first page.
 func (r *report) render() []byte {
 	var out bytes.Buffer
-	out.WriteString("# Benchmarks\n\n")
+	fmt.Fprintf(&out, "# Benchmarks\n\n[All figures](%s), among them those of every call by itself.\n\n", figuresPage)
+	for _, b := range r.blocks[:r.workloadsTo] {
+		b.render(&out)
+	}
 	if len(r.comparisons) > 0 {
 		r.renderSummary(&out)
 	}
 	out.WriteString("## Setup\n\n")
-	fmt.Fprintf(&out, "The program in `bench/` measures all figures and writes this page:\n\n    %s\n\n", r.results.Command)
+	fmt.Fprintf(&out, "The program in `bench/` measures all figures and writes both pages:\n\n    %s\n\n", r.results.Command)
 	fmt.Fprintf(&out, "- Machine: %s. Clients and server share it and connect over loopback.\n", r.results.Machine)
 	fmt.Fprintf(&out, "- Versions: %s\n", strings.Join(r.results.Versions, ", "))
 	fmt.Fprintf(&out, "- Figures are medians of %d runs, unless the section says otherwise.\n", r.results.Runs)
@@ -182,8 +192,14 @@ func (r *report) render() []byte {
 	if r.results.Short {
 		out.WriteString("- **A short run**: small lists and short measurements. The figures are rough.\n")
 	}
-	out.WriteString("\n")
-	for _, b := range r.blocks {
+	return append(bytes.TrimRight(out.Bytes(), "\n"), '\n')
+}
+
+// renderFigures makes the second page.
+func (r *report) renderFigures() []byte {
+	var out bytes.Buffer
+	out.WriteString("# Benchmarks: all figures\n\n[benchmarks.md](benchmarks.md) has the machine, the versions, and the command that measures them.\n\n")
+	for _, b := range r.blocks[r.workloadsTo:] {
 		b.render(&out)
 	}
 	r.renderTargets(&out)
