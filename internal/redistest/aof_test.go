@@ -45,7 +45,7 @@ func TestAScriptIsNotTornByAKill(t *testing.T) {
 	}
 }
 
-// fixed returns the log as docs/guide.md has it mended, with the tool of Redis 7.
+// fixed returns the log as docs/servers.md has it mended, with the tool of Redis 7.
 func fixed(t *testing.T, dir string) string {
 	t.Helper()
 	there := t.TempDir()

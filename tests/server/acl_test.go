@@ -19,10 +19,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The permissions that docs/guide.md names are enough for every operation, whatever state the list is in.
+// The permissions that docs/servers.md names are enough for every operation, whatever state the list is in.
 func TestPermissionsOfTheGuide(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/guide.md")
+	page, err := os.ReadFile("../../docs/servers.md")
 	require.NoError(t, err)
 	exact := regexp.MustCompile(`(?m)^ {4}ACL SETUSER worker (.*)$`).FindSubmatch(page)
 	broad := regexp.MustCompile("(?s)server the rule `(.*?)`").FindSubmatch(page)
@@ -120,7 +120,7 @@ func testPermissions(t *testing.T, server *redistest.Server, rule string) {
 // Those that docs/spread.md adds are enough for a spread list.
 func TestPermissionsOfASpreadList(t *testing.T) {
 	t.Parallel()
-	guide, err := os.ReadFile("../../docs/guide.md")
+	guide, err := os.ReadFile("../../docs/servers.md")
 	require.NoError(t, err)
 	page, err := os.ReadFile("../../docs/spread.md")
 	require.NoError(t, err)
