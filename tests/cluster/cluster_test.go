@@ -249,7 +249,9 @@ func TestSentinelFailover(t *testing.T) {
 	_, err := list.RPush(t.Context(), harness.Numbers(0, 5)...)
 	require.NoError(t, err)
 	master, replica := server.Nodes()[0], server.Nodes()[1]
-	require.Equal(t, int64(1), master.Client(t).Do(t.Context(), "wait", 1, 10_000).Val())
+	require.Eventually(t, func() bool { // WAIT waits for what its own connection has written
+		return replica.Client(t).Exists(t.Context(), harness.Keys(list).Meta).Val() == 1
+	}, time.Minute, 10*time.Millisecond)
 
 	result := harness.BlockingPop(t, harness.OpenList(t, server.Client(t), "other"+list.Name()), t.Context(), 0)
 	sentinel := redis.NewSentinelClient(&redis.Options{Addr: server.Addr()})
