@@ -329,14 +329,16 @@ func TestPageShowsTheSpread(t *testing.T) {
 		{0, ours, figures{Ops: 12345, OpsSpread: 0.021}},
 		{0, "go-redis", figures{Ops: 12345, OpsSpread: 0.5}},
 	}
-	page := string(newReport(results{Pairs: pairs}).render())
+	report := newReport(results{Pairs: pairs})
+	page := string(report.render()) + string(report.renderFigures())
 	for _, want := range []string{"| 12,345 ± 3 % |", "| 12,345 ± 50 % |", "- ± is half of the range of the runs"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
 	}
 	pairs[0].OpsSpread, pairs[1].OpsSpread = 0, 0
-	if page := string(newReport(results{Pairs: pairs}).render()); strings.Contains(page, "±") {
+	report = newReport(results{Pairs: pairs})
+	if page := string(report.render()) + string(report.renderFigures()); strings.Contains(page, "±") {
 		t.Errorf("the page has a spread of single runs:\n%s", page)
 	}
 }
