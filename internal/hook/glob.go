@@ -1,8 +1,6 @@
 package hook
 
-import (
-	"strings"
-)
+import "strings"
 
 // Match returns a function that reports whether a key matches any of the patterns of KEYS.
 func Match(patterns ...string) func(key string) bool {

@@ -2,6 +2,7 @@ package hook
 
 import (
 	"context"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,7 +13,7 @@ import (
 
 // learnForbidden remembers that the user, or the server, has no transactions or lacks a command of them.
 func (h *Hook) learnForbidden(err error) (forbidden bool) {
-	if forbidden = script.IsForbidden(err); forbidden {
+	if forbidden = script.LacksCommand(err); forbidden {
 		h.scriptsOnly.Store(true)
 	}
 	return forbidden
@@ -46,11 +47,15 @@ func (h *Hook) readInPlace(ctx context.Context, cmds []redis.Cmder, calls []*inv
 	for i, cmd := range cmds {
 		_ = pipe.Process(ctx, script.AsItIs(cmd, lists[i].Stats()))
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
-	if found.Val() != int64(0) {
+	_, _ = pipe.Exec(ctx)                                                                             // each command has its own error
+	lost := slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return script.IsLost(cmd.Err()) }) // go-redis repeats no transaction
+	if lost || found.Val() != int64(0) {
 		h.learnForbidden(found.Err())
 		for i, l := range lists {
-			l.NotInPlace()
+			if !lost {
+				l.NotInPlace()
+			}
+			h.learnForbidden(cmds[i].Err())
 			cmds[i].SetErr(nil)
 		}
 		return false

@@ -133,13 +133,17 @@ func (l *List) CountKeys(words []any, lists []layout.List, alone bool) (session.
 	}
 	if name := strings.ToLower(value.Text(words[0])); !alone || name == "del" || name == "unlink" {
 		metas[0] = len(all)
-		return l.sessions.Read(keysScript, l.declared, slices.Concat(words[:1], metas, words[1:])...), nil
+		op := l.sessions.Read(keysScript, l.declared, slices.Concat(words[:1], metas, words[1:])...)
+		if name == "exists" || name == "touch" {
+			op.Kind = stats.Read
+		}
+		return op, nil
 	}
 	metas[0] = "exists"
 	return session.Steps(func(ctx context.Context) (any, error) {
 		l.sessions.List.Operation(stats.Read, 0)
 		replies, err := l.sessions.Runner.Together(ctx, metas, words)
-		if script.IsForbidden(err) {
+		if script.LacksCommand(err) {
 			return nil, err
 		} else if err != nil || replies[0] != int64(0) {
 			return nil, nil

@@ -80,13 +80,22 @@ func IsForbidden(err error) bool {
 	return redis.HasErrorPrefix(err, "NOPERM ") || IsReply(err) && unknownCommand.MatchString(err.Error())
 }
 
+// away is what servers say of a script that uses a key which is on another node.
+const away = `ttempted to access a non local key|during rehashing of the slot`
+
+// LacksCommand reports whether the server has no such command, or does not let the user call it, on any key.
+func LacksCommand(err error) bool {
+	return IsReply(err) && (unknownCommand.MatchString(err.Error()) || mayNotRun.MatchString(err.Error()))
+}
+
 var (
 	unknownCommand = regexp.MustCompile(`(?i)\bun(known|supported) command\b`)
 	eval           = regexp.MustCompile(`(?i)(\bun(known|supported) command\W+|^NOPERM .* run the \W)eval(sha)?\b`)
 	fcall          = regexp.MustCompile(`(?i)(\bun(known|supported) command\W+|^NOPERM .* run the \W)fcall\b`)
-	keyIsAway      = regexp.MustCompile(`ttempted to access a non local key|during rehashing of the slot`)
-	slotMoves      = regexp.MustCompile(`^TRYAGAIN |ttempted to access a non local key|during rehashing of the slot`)
-	fromScript     = regexp.MustCompile(`^TRYAGAIN .* moving to another node|ttempted to access a non local key|during rehashing of the slot`)
+	mayNotRun      = regexp.MustCompile(`(?i)^NOPERM .* run the `)
+	keyIsAway      = regexp.MustCompile(away)
+	slotMoves      = regexp.MustCompile(`^TRYAGAIN |` + away)
+	fromScript     = regexp.MustCompile(`^TRYAGAIN .* moving to another node|` + away)
 
 	unknownInScript = regexp.MustCompile(`\bUnknown (Redis )?command called from `)
 	miscounted      = regexp.MustCompile(`\bWrong number of args calling `)
