@@ -37,7 +37,6 @@ func TestRoundTrip(t *testing.T) {
 	for name, input := range inputs {
 		for _, null := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, null %t", name, null), func(t *testing.T) {
-				t.Parallel()
 				server := miniredis.RunT(t)
 				delimiter, flag := "\n", "--null=false"
 				if null {
