@@ -9,7 +9,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/stats"
 )
 
-// Stats are counters of what one ShardedList, or one Hook, has done since it was created. Only Waiting can decrease. Other processes and
+// Stats are counters of what one ShardedList, or one Hook, has done since it was created. Only Waiting, Blocked and Listening can decrease. Other processes and
 // other handles have their own. docs/metrics.md says what to alert on.
 type Stats struct {
 	// Operations are the scripts that were sent to the server, each counted once, however often it was sent.
@@ -34,8 +34,11 @@ type Stats struct {
 	// Waits counts the callers that were, and WaitTime adds up how long.
 	Waits    int64
 	WaitTime time.Duration
-	// WakeUps counts the blocked connections that a push has woken. Many callers share one.
+	// WakeUps counts the waits that a push has ended. Callers that wait at one end of a list share one.
 	WakeUps int64
+	// Blocked is the number of connections on which waits block now, at most eight for a client on one server. Listening is the number of
+	// waits beyond, for which one connection has subscribed.
+	Blocked, Listening int64
 
 	// ServerTime adds up the time for which replies were waited, those to pipelines of the Hook's client and to blocking commands not
 	// included.
@@ -99,6 +102,8 @@ func statsOf(c *stats.Counters) Stats {
 		Waits:           c.Waits.Load(),
 		WaitTime:        time.Duration(c.WaitTime.Load()),
 		WakeUps:         c.WakeUps.Load(),
+		Blocked:         c.Blocked.Load(),
+		Listening:       c.Listening.Load(),
 		ServerTime:      time.Duration(c.ServerTime.Load()),
 		Batches:         Batches{Calls: c.Calls.Load(), Sizes: make([]BatchSize, len(stats.BatchSizes))},
 	}

@@ -17,7 +17,6 @@ var (
 	acquireScript = script.Load("limit_acquire")
 	refreshScript = script.Load("limit_refresh")
 	releaseScript = script.Load("limit_release")
-	wakeScript    = script.Load("release")
 )
 
 const (

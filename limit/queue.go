@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -14,13 +13,13 @@ import (
 
 	"github.com/shardedlist/shardedlist/internal/blocking"
 	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/session"
 )
 
 // queue is those in this process who wait for a share, in the order they came. While there are any, one goroutine serves them:
 // it asks for a share for each, and if there are too few, waits on the bell. So they all share one blocked connection.
 //
-// A BLPOP on the bell, and the script that follows it, are not one pipeline, other than in internal/blocking: a share must not
-// be given to a process that ends while it is blocked.
+// The script is not in one pipeline with the BLPOP, other than a pop is: a share must not be given to a process that ends while it is blocked.
 type queue struct {
 	holders *holders
 	slice   time.Duration // how long one BLPOP lasts at most; tests change it
@@ -190,38 +189,21 @@ func (q *queue) block(nextEnd time.Duration) (owes bool) {
 	if nextEnd >= 0 {
 		slice = min(slice, max(nextEnd+time.Millisecond, time.Millisecond)) // a lease has ended when its time is over
 	}
-	wake := h.bell() + ":" + uuid.NewString()
-	seconds := strconv.FormatFloat(slice.Seconds(), 'f', 3, 64)
-	blpop := script.NewCommandOnce(context.Background(), "blpop", h.bell(), wake, seconds)
-	ended := make(chan error, 1)
-	go func() { ended <- h.runner.Client.Process(context.Background(), blpop) }()
-	var err error
-	select {
-	case err = <-ended:
-	case <-emptied:
-		h.wake(wake)
-		err = <-ended
-		h.runner.Client.Unlink(context.Background(), wake)
-	}
-	switch {
-	case err == redis.Nil:
-		return false
-	case err != nil:
+	at := blocking.Place{Bells: []string{h.bell()}, Release: h.bell() + ":" + uuid.NewString()}
+	waited := make(chan struct{})
+	defer close(waited)
+	go func() {
+		select {
+		case <-emptied:
+			blocking.End(&session.Pool{Runner: h.runner, List: h.list}, at.Release)
+		case <-waited:
+		}
+	}()
+	owes, err := blocking.Await(h.runner.Client, h.list, slice, at)
+	if err != nil {
 		_ = script.Sleep(context.Background(), script.Backoff(0))
-		return true
 	}
-	key, _ := blpop.Slice()
-	return len(key) == 0 || key[0] != wake
-}
-
-// wakeLife is the TTL of the key that ends a BLPOP.
-const wakeLife = 10 * time.Second
-
-// wake ends a BLPOP. If it fails, the BLPOP ends at its timeout.
-func (h *holders) wake(key string) {
-	call := script.NewCall(wakeScript, []any{key}, 1)
-	call.Args = append(call.Args, wakeLife.Milliseconds())
-	_, _, _ = h.repeat(context.Background(), call)
+	return owes
 }
 
 // failures tracks rounds that fail, so that those who wait do not see errors that pass by themselves.

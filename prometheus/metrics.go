@@ -46,7 +46,11 @@ var metrics = []metric{
 	{name: "shardedlist_wait_seconds_total", values: seconds(func(s shardedlist.Stats) time.Duration { return s.WaitTime }),
 		help: "Time for which callers have waited for elements."},
 	{name: "shardedlist_wakeups_total", values: number(func(s shardedlist.Stats) int64 { return s.WakeUps }),
-		help: "Blocked connections that a push has woken."},
+		help: "Waits that a push has ended."},
+	{name: "shardedlist_blocked_connections", gauge: true, values: number(func(s shardedlist.Stats) int64 { return s.Blocked }),
+		help: "Connections that are blocked now, waiting for elements."},
+	{name: "shardedlist_listening_waits", gauge: true, values: number(func(s shardedlist.Stats) int64 { return s.Listening }),
+		help: "Waits for elements beyond those, for which one connection has subscribed."},
 	{name: "shardedlist_server_seconds_total", values: seconds(func(s shardedlist.Stats) time.Duration { return s.ServerTime }),
 		help: "Time for which replies of the server were waited, but for those of blocking commands."},
 }

@@ -104,18 +104,19 @@ func (s *source) Reclaim(reply any) {
 // Block takes jobs after a BLPOP on the bell. If it is time to look soon, it sleeps instead. If it is later, a timer wakes the BLPOP:
 // an idle server ends one that times out only ten times a second.
 func (s *source) Block(n *session.Session, take session.Operation, release string, slice time.Duration) (session.Outcome, error) {
+	at := blocking.Place{Bells: []string{s.one.Keys().Bell}, Release: release}
 	left := time.Until(s.look)
 	switch {
 	case s.look.IsZero() || left > slice:
-		return blocking.Block(n, take, slice, s.one.Keys().Bell, release)
+		return blocking.Block(n, take, slice, at)
 	case left <= soon:
 		time.Sleep(left)
 		return n.Do(context.Background(), time.Now().Add(time.Second), take), nil
 	}
-	alarm := s.ReleaseKey()
-	timer := time.AfterFunc(left, func() { s.Release(alarm) })
+	at.Alarm = s.ReleaseKey()
+	timer := time.AfterFunc(left, func() { blocking.Rouse(s.one.Sessions(), at.Alarm) })
 	defer timer.Stop()
-	return blocking.Block(n, take, slice+soon, s.one.Keys().Bell, alarm, release)
+	return blocking.Block(n, take, slice+soon, at)
 }
 
 func (s *source) Find(context.Context) (bool, error) { return false, nil }

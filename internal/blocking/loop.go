@@ -1,7 +1,8 @@
 // Package blocking serves callers that wait for elements.
 //
-// A caller never blocks on a shard. It waits on the bell, a list of dummy elements, and takes its element with the same pop as
-// other callers. Both are in one pipeline: a BLPOP on the bell, and then the pop.
+// A caller never blocks on a shard. It waits on the bell, and takes its element with the same pop as other callers. The bell is a list of
+// dummy elements: a BLPOP on it, and then the pop, are one pipeline. It is a channel, too: where callers wait on many bells, a subscription
+// serves them, and the pop is sent when the bell has rung.
 //
 // The package knows who waits, for how long, and who gets the elements of a pop. It does not know how a pop works, nor the key
 // of the bell: its Source does.
@@ -32,7 +33,8 @@ type Source interface {
 	Find(ctx context.Context) (moved bool, err error)
 	// Pop takes up to count elements. A woken pop takes nothing if its release key exists. An empty release is no key.
 	Pop(count int, wait Wait, release string) session.Operation
-	// Block sends a pop after a BLPOP on the bell and the release key, which lasts for at most slice.
+	// Block sends a pop once the bell has rung, the wait is released, or after slice at the latest. If the outcome is not Done, the caller sends
+	// it, unless the wait was released.
 	Block(s *session.Session, pop session.Operation, release string, slice time.Duration) (session.Outcome, error)
 	// Read reads the reply of a pop: the elements, and whether the list was found to hold no more than those.
 	Read(reply any) (elements []string, exhausted bool)
@@ -114,6 +116,9 @@ func (l *loop) take(r round) result {
 		l.session.Begin()
 	}
 	outcome, err := l.attempt(r)
+	if outcome.Err == errReleased {
+		return result{armed: true}
+	}
 	got := result{unknown: outcome.Status == session.Unknown}
 	if outcome.Status == session.Done {
 		var exhausted bool
@@ -133,7 +138,7 @@ func (l *loop) take(r round) result {
 func (l *loop) attempt(r round) (session.Outcome, error) {
 	if r.release != "" {
 		outcome, err := l.source.Block(l.session, l.source.Pop(r.count, Woken, r.release), r.release, r.slice)
-		if outcome.Status == session.Done {
+		if outcome.Status == session.Done || outcome.Err == errReleased {
 			return outcome, err
 		}
 		l.owes = true

@@ -321,13 +321,13 @@ func (e *end) putBack(popped []string) {
 // PutBack puts elements back at an end, see putBack.
 func (l *List) PutBack(side layout.End, popped []string) { l.at(side).putBack(popped) }
 
-// block sends a pop after a BLPOP on the bells of the lists and on the release key.
+// block sends a pop after a wait for the bells of the lists.
 func block(s *session.Session, pop session.Operation, lists []*List, release string, slice time.Duration) (session.Outcome, error) {
-	keys := make([]any, 0, len(lists)+1)
+	at := blocking.Place{Release: release}
 	for _, l := range lists {
-		keys = append(keys, l.keys.Bell)
+		at.Bells = append(at.Bells, l.keys.Bell)
 	}
-	return blocking.Block(s, pop, slice, append(keys, release)...)
+	return blocking.Block(s, pop, slice, at)
 }
 
 func (l *List) releaseKey() string { return l.keys.Release(uuid.NewString()) }

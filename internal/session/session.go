@@ -22,6 +22,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/stats"
 )
 
 const (
@@ -113,8 +114,11 @@ func (s *Session) Block(ctx context.Context, command []any, op Operation) (outco
 	return outcome, wokenBy, err
 }
 
-// WakeUp counts that the blocking command of Block was ended by a push.
-func (s *Session) WakeUp() { s.pool.List.WakeUp() }
+// Client is the one that operations are sent by, and Stats counts them.
+func (s *Session) Client() redis.UniversalClient { return s.pool.Runner.Client }
+
+// Stats counts what happens to the list.
+func (s *Session) Stats() *stats.List { return s.pool.List }
 
 // Resolve finds the unknown outcome of the last operation, until the time is over. Done means that it was applied. Refused means that it can
 // no longer be. Its caller has been told that the outcome is unknown: late in the life of the record, it may have been applied all the same.

@@ -260,7 +260,7 @@ func (e *end) Reclaim(reply any) {
 }
 
 func (e *end) Block(s *session.Session, pop session.Operation, release string, slice time.Duration) (session.Outcome, error) {
-	return blocking.Block(s, pop, slice, strings.TrimSuffix(pop.Key(), "meta")+"bell", release)
+	return blocking.Block(s, pop, slice, blocking.Place{Bells: []string{strings.TrimSuffix(pop.Key(), "meta") + "bell"}, Release: release})
 }
 
 // ReleaseKey returns a key beside the bell.

@@ -36,7 +36,10 @@ type Counters struct {
 	Waiting  atomic.Int64 // callers that are blocked now
 	Waits    atomic.Int64 // that are over
 	WaitTime atomic.Int64 // of these, in nanoseconds
-	WakeUps  atomic.Int64 // of connections that were blocked
+	WakeUps  atomic.Int64 // of waits, each for one caller or for all at one end
+
+	Blocked   atomic.Int64 // connections that are blocked now
+	Listening atomic.Int64 // waits that a subscription ends, which many share
 
 	ServerTime atomic.Int64 // for which replies were waited, in nanoseconds
 }
@@ -115,11 +118,30 @@ func (l *List) EndWait(began time.Time) {
 	}
 }
 
-// WakeUp counts a blocked connection that a push has woken.
+// WakeUp counts a wait that a push has ended.
 func (l *List) WakeUp() {
 	if l != nil {
 		l.WakeUps.Add(1)
 	}
+}
+
+// Block counts a connection that blocks until the function that it returns is called, and Listen a wait without one.
+func (l *List) Block() (end func()) {
+	return l.during(func(c *Counters) *atomic.Int64 { return &c.Blocked })
+}
+
+// Listen is like Block.
+func (l *List) Listen() (end func()) {
+	return l.during(func(c *Counters) *atomic.Int64 { return &c.Listening })
+}
+
+func (l *List) during(counter func(c *Counters) *atomic.Int64) (end func()) {
+	if l == nil {
+		return func() {}
+	}
+	of := counter(l.Counters)
+	of.Add(1)
+	return func() { of.Add(-1) }
 }
 
 // Replied counts the time for which a reply was waited.

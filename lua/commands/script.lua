@@ -18,7 +18,6 @@
 -- The list is opened anew for each push, since the source may have caught the error of the one before.
 
 local SOURCE = KEYS.source
-local ARGUMENTS = 5
 local CAP = tonumber(ARGV[4])
 
 -- What pushes leave behind; in a table, since embedded servers lose what is assigned to a local after a pcall has failed:
@@ -33,14 +32,9 @@ local function use_resp2()
   end
 end
 
--- open_list is open for what pushes.
-local function open_list(says)
-  return open('growing', false, says)
-end
-
 -- find_problem returns the error to reply with if a push could not be done.
 local function find_problem()
-  local list, problem = open_list()
+  local list, problem = open('growing')
   if not list then
     return problem
   end
@@ -49,7 +43,7 @@ local function find_problem()
     return tail
   end
   if is_empty(list) and not CAP then
-    return redis.error_reply('SPREADLIST a script cannot create a list that is spread over many slots')
+    return redis.error_reply('SPREADLIST a script cannot create a spread list')
   end
   if is_away(PREFIX .. 'never') then
     return redis.error_reply('TRYAGAIN the list is moving to another node')
@@ -75,11 +69,11 @@ end
 local function push(left, values)
   for _, value in ipairs(values) do
     if type(value) ~= 'string' and type(value) ~= 'number' then
-      error('ERR a value that is pushed must be a string or a number', 0)
+      error('ERR a pushed value must be a string or a number', 0)
     end
   end
   use_resp2()
-  local list = must(open_list(pushed_at(left)))
+  local list = must(open('growing', false, pushed_at(left)))
   local head, tail, length = must(measure(list))
   local size = left and head or tail
   local room, plan = must(plan_put(list, left, size, #values, CAP, #tostring(values[1])))
@@ -96,7 +90,7 @@ end
 local function pusher(left)
   return function(...)
     local values, count = { ... }, select('#', ...)
-    local done, result = false, 'ERR wrong number of arguments for a push'
+    local done, result = false, 'ERR wrong number of arguments'
     if count > 0 then
       for i = 1, count do
         if values[i] == nil then
@@ -139,8 +133,8 @@ local keys, args = {}, {}
 for i = 2, #KEYS do
   keys[i - 1] = KEYS[i]
 end
-for i = ARGUMENTS, #ARGV do
-  args[i - ARGUMENTS + 1] = ARGV[i]
+for i = 5, #ARGV do
+  args[i - 4] = ARGV[i]
 end
 local ok, reply = pcall(SOURCE, keys, args, pusher(true), pusher(false))
 use_resp2()

@@ -1,7 +1,7 @@
 -- Pushes values into an end shard that has room for them, or onto the plain key of a short list. KEYS and ARGV are those of
 -- commands/push.lua.
 --
--- requires: fast/begin shared/pieces shared/capacities
+-- requires: fast/begin shared/pieces shared/capacities shared/publish
 
 local VALUE_COUNT
 
@@ -52,6 +52,7 @@ if FAST and (SHORT and ARGV[5] ~= '' or HAS_ELEMENTS and JOIN > 0) then
       if bell then -- as shared/ring.lua, whose function is not defined yet
         redis.call('RPUSH', bell, '1')
         redis.call('PEXPIRE', bell, IDLE_MS)
+        publish(bell)
       end
       if KEEPS_TTL then -- as shared/record.lua, whose function is not defined yet
         redis.call('SET', RECORD, ARGV[2] .. ':' .. others + size, 'KEEPTTL')

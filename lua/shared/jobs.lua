@@ -34,10 +34,7 @@ end
 -- ring_waiters wakes a process that waits.
 local function ring_waiters()
   redis.call('HDEL', QUEUE, 'waits')
-  if redis.call('RPUSH', QUEUE_BELL, '1') > 1 then
-    redis.call('LPOP', QUEUE_BELL)
-  end
-  redis.call('PEXPIRE', QUEUE_BELL, IDLE_MS)
+  ring(QUEUE_BELL)
 end
 
 -- guarded tells whether a process is going to look by then.

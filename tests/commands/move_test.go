@@ -871,7 +871,10 @@ func TestNoGoroutineIsLeftBehindByMoves(t *testing.T) {
 		group.Go(func() { _, _, _ = shardedlist.BLPop(ctx, 0, a, b) })
 		group.Go(func() { _, _, _ = shardedlist.BRPop(t.Context(), 30*time.Millisecond, b, a) })
 	}
-	asleepIn(t, rdb, 40)
+	require.Eventually(t, func() bool {
+		s := a.Stats()
+		return s.Blocked+s.Listening == 40
+	}, 10*time.Second, time.Millisecond)
 	cancel()
 	group.Wait()
 	require.NoError(t, rdb.Close())
