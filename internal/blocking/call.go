@@ -11,7 +11,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/session"
 )
 
-// Call is one caller's operation on several lists, or a move. It shares neither operations nor its wait with other callers.
+// Call is one caller's operation on several lists, or a move. It shares no operations with other callers, unless they wait together.
 type Call struct {
 	Source   Source
 	Sessions *session.Pool
@@ -22,6 +22,8 @@ type Call struct {
 	Orders []*session.Order
 	// Reclaimer puts back what was taken for a caller that has gone. It is nil for a call that takes nothing out of its lists.
 	Reclaimer session.Reclaimer
+	// Together, if it is not nil, waits with other callers of the same kind.
+	Together func(ctx context.Context, timeout time.Duration) ([]string, error)
 }
 
 // Operation returns the call as an operation that does not wait.
@@ -56,6 +58,9 @@ func (c *Call) Run(ctx context.Context) ([]string, error) {
 
 // Wait runs the call when there are elements for it. It returns redis.Nil if the timeout is over.
 func (c *Call) Wait(ctx context.Context, timeout time.Duration) ([]string, error) {
+	if c.Together != nil {
+		return c.Together(ctx, timeout)
+	}
 	if timeout < 0 {
 		return nil, ErrNegativeTimeout
 	}

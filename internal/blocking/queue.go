@@ -59,6 +59,7 @@ type Queue struct {
 	forgetter *time.Timer
 	unasked   []*waiter // that joined while others waited: mayWait is to be asked for them
 	asking    bool      // a goroutine does
+	closed    bool      // nobody will come any more
 }
 
 // NewQueue returns the queue of a source that has one bell. popNow pops one element, and returns soon after its ctx has ended, and
@@ -389,8 +390,19 @@ func (q *Queue) rest() {
 	}
 	if q.session.Unknown() {
 		_, _ = q.drop(session.Outcome{Status: session.Unknown}, 0)
+	} else if q.closed {
+		_, _ = q.drop(session.Outcome{Status: session.Refused}, 0)
 	} else if q.session.Large() && q.forgetter == nil {
 		q.forgetter = time.AfterFunc(idleAfter, q.forget)
+	}
+}
+
+// close gives the session back once nobody is served any more.
+func (q *Queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed = true; !q.serving {
+		q.rest()
 	}
 }
 

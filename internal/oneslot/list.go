@@ -70,7 +70,8 @@ type List struct {
 
 	left, right end
 
-	lookout lookout // for callers that wait, if the list stays at its plain key
+	lookout  lookout         // for callers that wait, if the list stays at its plain key
+	together blocking.Shared // callers that wait on this list and others
 
 	sawNewcomers  atomic.Int64 // when a pop that waits found some, as a Unix time in nanoseconds
 	notInPlaceFor atomic.Int64 // until when reads are not tried at the plain key, likewise

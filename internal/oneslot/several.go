@@ -2,8 +2,12 @@ package oneslot
 
 import (
 	"context"
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/shardedlist/shardedlist/internal/blocking"
 	"github.com/shardedlist/shardedlist/internal/layout"
@@ -58,7 +62,83 @@ func (l *List) PopFirst(lists []layout.List, side layout.End, count int) (*block
 	}
 	f := &firstOf{source{ours}, side}
 	prepare := func(context.Context) error { return nil }
-	return &blocking.Call{Source: f, Sessions: ours[0].sessions, Count: count, Prepare: prepare, Reclaimer: f}, nil
+	call := &blocking.Call{Source: f, Sessions: ours[0].sessions, Count: count, Prepare: prepare, Reclaimer: f}
+	if count == 1 {
+		call.Together = f.together
+	}
+	return call, nil
+}
+
+// together waits for one element in the queue of all who wait on these lists.
+func (f *firstOf) together(ctx context.Context, timeout time.Duration) ([]string, error) {
+	var name strings.Builder
+	name.WriteString(string(f.side))
+	for _, l := range f.lists {
+		fmt.Fprintf(&name, " %p", l)
+	}
+	element, err := f.lists[0].together.Pop(ctx, timeout, name.String(), func() *blocking.Queue {
+		each := eachOf{f}
+		return blocking.NewQueue(each, f.lists[0].sessions, each.popNow, each.reclaim, each.mayWait)
+	})
+	if !script.IsDone(err) {
+		return nil, err
+	}
+	number, value, _ := strings.Cut(element, " ")
+	return []string{number, value}, err
+}
+
+// eachOf is a firstOf whose elements have the number of their list before them.
+type eachOf struct{ *firstOf }
+
+func (e eachOf) Read(reply any) (elements []string, exhausted bool) {
+	elements, exhausted = e.firstOf.Read(reply)
+	return numbered(elements), exhausted && len(elements) == 0 // those behind the first that has some may have more
+}
+
+// numbered puts the number that precedes the elements before each of them.
+func numbered(elements []string) []string {
+	if len(elements) == 0 {
+		return nil
+	}
+	each := make([]string, len(elements)-1)
+	for i, value := range elements[1:] {
+		each[i] = elements[0] + " " + value
+	}
+	return each
+}
+
+func (e eachOf) popNow(ctx context.Context) (string, error) {
+	found, err := (&blocking.Call{Source: e.firstOf, Sessions: e.lists[0].sessions, Count: 1,
+		Prepare: func(context.Context) error { return nil }, Reclaimer: e.firstOf}).Run(ctx)
+	if !script.IsDone(err) {
+		return "", err
+	}
+	return numbered(found)[0], err
+}
+
+// reclaim puts elements back, each into its list.
+func (e eachOf) reclaim(elements []string) {
+	popped := map[int][]string{}
+	for _, element := range elements {
+		word, value, _ := strings.Cut(element, " ")
+		if number, err := strconv.Atoi(word); err == nil {
+			popped[number] = append(popped[number], value)
+		}
+	}
+	for number, values := range popped {
+		go e.lists[number-1].at(e.side).putBack(values)
+	}
+}
+
+// mayWait returns the error of a caller that begins to wait while the key of one of the lists holds another type.
+func (e eachOf) mayWait(ctx context.Context) error {
+	_, err := e.lists[0].Client().Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, l := range e.lists {
+			_ = p.Process(ctx, script.NewCommand(ctx, "llen", l.config.Name))
+		}
+		return nil
+	})
+	return err
 }
 
 func (f *firstOf) Pop(count int, wait blocking.Wait, release string) session.Operation {

@@ -50,6 +50,7 @@ var sections = []struct {
 	{"jobs", (*bench).jobs},
 	{"calls", (*bench).calls},
 	{"wakeup", (*bench).wakeup},
+	{"waits", (*bench).waits},
 	{"blocked", (*bench).blocked},
 	{"cancel", (*bench).cancel},
 	{"big", (*bench).big},

@@ -87,6 +87,9 @@ func newReport(from results) *report {
 	if from.Wakeup != nil {
 		r.wakeup(from.Wakeup)
 	}
+	if from.Waits != nil {
+		r.waits(from.Waits)
+	}
 	if from.Blocked != nil {
 		r.blocked(from.Blocked)
 	}

@@ -32,6 +32,7 @@ type results struct {
 	Jobs       *jobsResult       `json:"jobs,omitempty"`
 	Calls      []peerCallFigures `json:"calls,omitempty"`
 	Wakeup     *wakeupResult     `json:"wakeup,omitempty"`
+	Waits      []waitsFigures    `json:"waits,omitempty"`
 	Blocked    *blockedResult    `json:"blocked,omitempty"`
 	Cancel     *cancelResult     `json:"cancel,omitempty"`
 	Big        *bigResult        `json:"big,omitempty"`
