@@ -35,7 +35,7 @@ func (l *ShardedList) RPopLPush(ctx context.Context, destination *ShardedList) (
 // When ctx is cancelled, BLMove returns within a round trip: either the element was moved and is returned, or it was not moved
 // and the error is that of ctx. If the server does not answer for half a second, the error is also ErrOutcomeUnknown.
 //
-// Each call that waits holds a connection and a goroutine of this package. Callers are not served in a particular order. If the
+// Each call that waits has a goroutine of this package. Callers are not served in a particular order. If the
 // server cannot serve the lists for now, BLMove retries until the deadline of ctx, or for ten seconds if ctx has none. If an
 // element arrives while the memory of the server is full, the wait ends with the OOM error, and the element stays in the list.
 //

@@ -37,7 +37,8 @@ func LMPop(ctx context.Context, direction string, count int64, lists ...*Sharded
 // is that of ctx. No element is lost: elements already popped are returned in spite of the cancellation, or put back at the end
 // they came from.
 //
-// Each call that waits holds a connection and a goroutine of this package. Callers are not served in a particular order. If the
+// Callers that want one element, from the same lists in the same order, share a wait and are served in the order they came. Others have
+// a goroutine of this package each, and no order among them. A client holds at most eight blocked connections on a server. If the
 // server cannot serve the lists for now, BLMPop retries until the deadline of ctx, or for ten seconds if ctx has none.
 //
 // It returns ErrNegativeTimeout if timeout is below 0, before anything is sent. Otherwise its errors are those of LMPop.
@@ -47,8 +48,7 @@ func BLMPop(ctx context.Context, timeout time.Duration, direction string, count 
 }
 
 // BLPop removes the leftmost element of the first list that has any, and returns that list and the element. While all lists are
-// empty, it waits: BLPOP. With one list it is [ShardedList.BLPop], whose callers share a connection. With several it is like
-// BLMPop.
+// empty, it waits: BLPOP. With one list it is [ShardedList.BLPop]. With several it is like BLMPop of one element.
 func BLPop(ctx context.Context, timeout time.Duration, lists ...*ShardedList) (from *ShardedList, value string, err error) {
 	if len(lists) == 1 && lists[0] != nil {
 		value, err = lists[0].BLPop(ctx, timeout)

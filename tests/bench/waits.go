@@ -211,7 +211,10 @@ func heapNow() int64 {
 func (r *report) waits(rows []waitsFigures) {
 	r.section("Callers that wait on many lists", `One caller waits on each list; another client pushes to each in turn, and the time is from the call of the push to the return of
 the pop. *Often* is that of four lists which are pushed to again and again meanwhile. The hook's client has go-redis's default options, the plain one a pool with a connection for
-each list. *SET* is the p99 of a SET of another key by the client that waits: while nobody is woken, and while all are in turn.`)
+each list. *SET* is the p99 of a SET of another key by the client that waits: while nobody is woken, and while all are in turn.
+
+A wake-up by connection is the script of the push and the one behind the *BLPOP*, and before the next one the script that finds the list empty: three for two commands of
+plain Redis. By subscription, a round trip is added. On two processors, the three scripts of one turn and what the clients do for them take all the time there is.`)
 	var t *table
 	for i, w := range rows {
 		if i == 0 || w.Place != rows[i-1].Place {
