@@ -123,7 +123,9 @@ func (f fault) clients() []string {
 	case f.hasStrike("stall a client"):
 		return []string{queueJobs}
 	}
-	return slices.DeleteFunc(slices.Clone(allClients), func(how string) bool { return f.crash && (how == moves || f.clocks && how == queueJobs) })
+	return slices.DeleteFunc(slices.Clone(allClients), func(how string) bool {
+		return f.crash && (how == moves || how == crowd || f.clocks && how == queueJobs)
+	})
 }
 
 func (f fault) hasStrike(name string) bool {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardedlist/shardedlist"
 	"github.com/shardedlist/shardedlist/internal/ledger"
+	"github.com/shardedlist/shardedlist/internal/script"
 )
 
 // A queueSpec is a long run of producers at the right end of a list and consumers at the left end of a list, usually the same one.
@@ -60,8 +61,11 @@ func (w *worker) queue(spec queueSpec) {
 	var producers, consumers, others sync.WaitGroup
 	ended := make(chan struct{})
 	others.Go(func() { w.watchHiccups(ended) })
-	if spec.Clients == rollout {
+	switch spec.Clients {
+	case rollout:
 		others.Go(func() { w.thereAndBack(spec) })
+	case crowd:
+		others.Go(func() { w.waitOnOthers(spec.Pop, ended) })
 	}
 	for _, p := range spec.Producers {
 		producers.Go(func() { produce(p) })
@@ -76,11 +80,35 @@ func (w *worker) queue(spec queueSpec) {
 	w.say([]byte("."))
 }
 
+// crowded is on how many lists a process of a crowd waits.
+const crowded = 200
+
+// waitOnOthers waits on many lists, to which nobody pushes, until the end.
+func (w *worker) waitOnOthers(name string, ended <-chan struct{}) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var waiters sync.WaitGroup
+	for i := range crowded {
+		list := w.list(fmt.Sprintf("%s:other:%d", name, i), 1)
+		waiters.Go(func() {
+			for ctx.Err() == nil {
+				value, err := list.BLPop(ctx, 0)
+				if err == nil {
+					w.say(fmt.Appendf(nil, "x an empty list has %q", value))
+				}
+				_ = script.Sleep(ctx, 50*time.Millisecond) // while the server cannot serve
+			}
+		})
+	}
+	<-ended
+	cancel()
+	waiters.Wait()
+}
+
 // clients returns what producers and consumers do.
 func (w *worker) clients(spec queueSpec) (produce, consume func(number int)) {
 	var options []shardedlist.Option
 	switch spec.Clients {
-	case methods:
+	case methods, crowd:
 	case spreadLists:
 		options = append(options, shardedlist.WithParts(parts))
 	default:

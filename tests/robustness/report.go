@@ -77,6 +77,8 @@ records every call with its start and end on the machine's monotonic clock.
   duplicated and invented elements only. *Undecided* are rounds that Porcupine could not decide in time.
 - Clients call *methods* of a ShardedList, or *pipelines* or *transactions* of a client with the hook. Pipelines
   and transactions have a queue all the time, and no rounds. Go-redis repeats nothing by itself for a third of them.
+- A *crowd* calls methods, and each process waits on 200 other lists, with one connection that may block: so subscriptions wake. It has a queue
+  all the time, and is not tried in a crash.
 - A *pipeline* has up to four commands on two lists, each with a result of its own.
 - A *transaction* pushes the same elements to two lists, or takes one from each and pushes a mark to a third. Half of them also set a
   bit in a plain key for each element. It is *half done* if its results disagree, if the two lists ever differ, or if the bits are not

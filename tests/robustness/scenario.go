@@ -71,7 +71,7 @@ type scenario struct {
 // moves, the elements of plain producers stay at the plain key, behind what others push meanwhile.
 func (sc *scenario) hasRounds() bool {
 	switch sc.clients {
-	case pipelines, transactions, moves, queueJobs:
+	case crowd, pipelines, transactions, moves, queueJobs:
 		return false
 	case rollout:
 		return !sc.fault.hasStrike("slot move")
@@ -324,6 +324,9 @@ func (sc *scenario) start(i int) *process {
 		spec.Replicas = 1
 	}
 	spec.NoRetries = i == 0 && sc.clients != methods
+	if sc.clients == crowd {
+		spec.Pipelines = 3
+	}
 	if sc.network != nil {
 		spec.From = sc.network.client(i)
 	}

@@ -49,6 +49,7 @@ type clientSpec struct {
 	Replicas    int               `json:"replicas"` // how many to wait for
 	Variant     string            `json:"variant"`
 	NoRetries   bool              `json:"noRetries"` // go-redis repeats nothing by itself
+	Pipelines   int               `json:"pipelines"` // connections for pipelines, of which all but two may block
 }
 
 // A roundSpec is a short history of many clients on a new list.
@@ -160,6 +161,7 @@ func (s clientSpec) open() redis.UniversalClient {
 	}
 	return redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs: s.Addrs, IsClusterMode: s.Cluster, MasterName: s.Master, ReadTimeout: s.ReadTimeout, MaxRetries: retries,
+		PipelinePoolSize: s.Pipelines,
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if through, ok := s.Through[addr]; ok {
 				addr = through
