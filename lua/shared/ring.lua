@@ -6,13 +6,13 @@ local BELL
 
 -- ring puts a dummy into the bell, which never holds more than one, and tells those who have subscribed to it. The bell is that
 -- of the list that is selected, or another. It is here, and the script has written before.
-local function ring(bell)
-  bell = bell or BELL
-  if redis.call('RPUSH', bell, '1') > 1 then
-    redis.call('LPOP', bell)
+local function ring(at)
+  at = at or BELL
+  if redis.call('RPUSH', at, '1') > 1 then
+    redis.call('LPOP', at)
   end
-  redis.call('PEXPIRE', bell, IDLE_MS)
-  publish(bell)
+  redis.call('PEXPIRE', at, IDLE_MS)
+  publish(at)
 end
 
 -- In each call:

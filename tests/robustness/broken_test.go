@@ -63,7 +63,7 @@ var broken = []struct {
 		"local function plan_take(list, left, count)", "local early = {}\nlocal function plan_take(list, left, count)",
 		"parts[#parts + 1] = part\n", "parts[#parts + 1] = part\nearly[#parts] = redis.call(left and 'LPOP' or 'RPOP', list.shards .. id, part)\n",
 		"redis.call(POP, list.shards .. (id + (i - 1) * step), part)", "early[i]"), "slot", redistest.Cluster, "queue", "", false},
-	{"one wake-up in a thousand is dropped", rewritten("local function ring()", "local function ring()\n  if redis.call('TIME')[2] % 1000 == 0 then return end",
+	{"one wake-up in a thousand is dropped", rewritten("local function ring(at)", "local function ring(at)\n  if redis.call('TIME')[2] % 1000 == 0 then return end",
 		"redis.call('RPUSH', bell, '1')", "if redis.call('TIME')[2] % 1000 ~= 0 then redis.call('RPUSH', bell, '1') end"),
 		"none", redistest.Redis, "blocking queue", "blocked for", false},
 	{"a push retried with a new number, links cut", withoutDedup, "links", redistest.ReplicatedCluster, "queue", "", true},
