@@ -73,7 +73,7 @@ func TestManyListsAreWaitedOnByFewConnections(t *testing.T) {
 		for _, poolSize := range []int{0, 1} {
 			t.Run("pool of "+strconv.Itoa(poolSize), func(t *testing.T) {
 				rdb := server.Client(t, func(o *redis.UniversalOptions) { o.PoolSize = poolSize })
-				c := newCrowd(t, rdb, redistest.Times(60, 300))
+				c := newCrowd(t, rdb, redistest.Times(24, 300))
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				c.wait(t, ctx)
@@ -84,7 +84,7 @@ func TestManyListsAreWaitedOnByFewConnections(t *testing.T) {
 					}, 10*time.Second, 10*time.Millisecond)
 				}
 				require.NoError(t, rdb.Set(t.Context(), c.lists[0].Name()+"other", 1, 0).Err())
-				producer, began := server.Client(t), time.Now()
+				producer, woken := server.Client(t), 0
 				for i := range c.lists {
 					c.push(t, producer, i)
 					if server.Kind() != redistest.Embedded { // where nobody can subscribe, so that each list has its turn
@@ -96,7 +96,14 @@ func TestManyListsAreWaitedOnByFewConnections(t *testing.T) {
 						c.served(t, i)
 					}
 				}
-				assert.Less(t, time.Since(began), 20*time.Second, "nobody looks but who is rung for: that would take a second for each list")
+				for _, list := range c.lists {
+					if list.Stats().WakeUps > 0 {
+						woken++
+					}
+				}
+				if server.Kind() != redistest.Embedded {
+					assert.Greater(t, woken, len(c.lists)/2, "the others were found by the look every other second")
+				}
 
 				c.wait(t, ctx)
 				cancel()
@@ -126,8 +133,8 @@ func TestNoWakeUpOfManyListsIsLost(t *testing.T) {
 }
 
 func testNoWakeUpOfManyListsIsLost(t *testing.T, server *redistest.Server, killed bool) {
-	const lists, processes = 20, 3
-	rounds := redistest.Times(50, 500)
+	const lists, processes = 8, 2
+	rounds := redistest.Times(15, 500)
 	prefix := harness.UniqueName(t)
 	ctx, stop := context.WithTimeout(t.Context(), 60*time.Second)
 	defer stop()
@@ -184,7 +191,7 @@ func testNoWakeUpOfManyListsIsLost(t *testing.T, server *redistest.Server, kille
 					n, _ := node.Client(t).(*redis.Client).ClientKillByFilter(killing, "TYPE", "pubsub").Result()
 					kills += n
 				}
-				_ = script.Sleep(killing, 20*time.Millisecond)
+				_ = script.Sleep(killing, 100*time.Millisecond)
 			}
 		})
 	}
