@@ -9,6 +9,7 @@ package batch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -407,8 +408,14 @@ func (c *Batcher) passOn(ctx context.Context, b *batch, err error) {
 	c.formed(b)
 	now, late := time.Now(), b.leader
 	unknown := b.stream.Unknown()
+	theirs := err // of those whose time is up, too
+	if errors.Is(err, context.Canceled) {
+		theirs = context.DeadlineExceeded
+	}
 	if b.numbered && unknown {
-		err = c.pool.Lost(err, c.kind.Reclaim != nil)
+		if err = c.pool.Lost(err, c.kind.Reclaim != nil); c.kind.Reclaim == nil {
+			theirs = fmt.Errorf("%w: %w", session.ErrOutcomeUnknown, theirs)
+		}
 	}
 	repeatable := !b.numbered || now.Before(b.stream.Expires())
 	for _, r := range b.requests {
@@ -417,6 +424,7 @@ func (c *Batcher) passOn(ctx context.Context, b *batch, err error) {
 		}
 		c.abandon(r)
 		if r.err = err; r != late {
+			r.err = theirs
 			r.ready <- nil
 		}
 	}
