@@ -102,7 +102,7 @@ func TestManyListsAreWaitedOnByFewConnections(t *testing.T) {
 					}
 				}
 				if server.Kind() != redistest.Embedded {
-					assert.Greater(t, woken, len(c.lists)/2, "the others were found by the look every other second")
+					assert.Greater(t, woken, len(c.lists)*3/4, "the others were found by the look every other second")
 				}
 
 				c.wait(t, ctx)
