@@ -56,6 +56,8 @@ RULES = {
     "rename_rings": "RENAME to an armed name rings", "rename_mark": "RENAME leaves the mark with the source's name",
     "rename_marked": "what it brings to a name with the mark becomes the plain key",
     "rename_gathers": "from several shards, which it makes one before, in steps",
+    "on_key": "commands that are sent as one are carried out on the plain key only if there is no meta and it stays within a shard",
+    "on_key_record": "where they are not, that is their result: a late copy does nothing",
 }
 BY = {"push": "push", "putback": "pop", "pop": "pop", "bpop": "pop"}  # what tells the end that newcomers join
 
@@ -90,7 +92,7 @@ class World:
         l, self.queue, self.pop_end, self.without, self.caps, self.moved = self.lists["jobs"], queue, pop_end, without, caps or (cap,), 0
         l.p, l.pttl = [("i", n) for n in range(initial)], ttl if initial else None
         l.s = [[("s", n, m) for m in range(size)] for n, size in enumerate(shards)]
-        self.clients = [dict(kind=kind, place="idle", number=0, record=(0, None), op=None) for kind in clients]
+        self.clients = [dict(kind=kind, place="idle", number=0, record=(0, None), on_key=(0, None), op=None) for kind in clients]
         self.born, self.popped, self.gone, self.ahead, self.late, self.doomed = {*l.p, *sum(l.s, [])}, set(), set(), {}, [], []
         self.now, self.full, self.promise, self.end, self.told = 0, False, False, dict.fromkeys(self.lists), dict.fromkeys(self.lists)
 
@@ -272,6 +274,21 @@ class World:
         core, new = self.core(self.lists[name]), self.lists[name].p
         return core + new if j else new + core
 
+    def on_key(self, c, op):
+        """Commands on a short list as one: here a push. Anything else is left to the ordinary push."""
+        l, (_, name, e, xs) = self.lists[op[1]], op
+        j = self.told[name][0] if self.told[name] else e
+        alone = not l.s and l.mode == "normal" and not l.armed and not self.full and len(l.p) + len(xs) <= self.caps[c % len(self.caps)]
+        if alone:
+            return self.script(c, ("push", name, e, xs))
+        if not self.has("on_key") and not self.full:
+            want = self.view(name, j) + xs if e else xs[::-1] + self.view(name, j)
+            put(l.p, e, xs)
+            self.born |= set(xs)
+            never(self.view(name, j) != want or l.armed and not l.bell, "commands on the key have left", l.s, l.p)
+            return None
+        return "ELSE"
+
     def script(self, c, op):
         """Runs a script, and compares what it has done to the list with what its command says. Newcomers are at the end opposite
         to the first pop since the list was empty, else that of the first push, else as the operation says, else at the right."""
@@ -364,11 +381,12 @@ class World:
 
     def call(self, c, number, op):
         """A script under a number is done once, however often and late it comes."""
-        before, result = self.clients[c]["record"]
+        session = op[0] if op[0] == "on_key" else "record"          # what is done in its place has a session of its own
+        before, result = self.clients[c][session]
         if number > before or not self.has("record") or not number:
-            result = self.script(c, op)
-            if number and (result != "TRYAGAIN" or not self.has("unrecorded")):
-                self.clients[c]["record"] = (max(number, before), result)
+            result = self.on_key(c, op) if op[0] == "on_key" else self.script(c, op)
+            if number and (result != "TRYAGAIN" or not self.has("unrecorded")) and (result != "ELSE" or self.has("on_key_record")):
+                self.clients[c][session] = (max(number, before), result)
         return result if number >= before or not number else "STALE"
 
     def step(self, c, op=None, lost=False, late=False, dies=False):
@@ -379,13 +397,14 @@ class World:
             if self.lists["jobs"].bell or self.has("slice"):
                 self.lists["jobs"].bell, me["place"] = 0, "woken"
         else:
-            op = op if place == "idle" else me["op"] if place == "again" else (*me["op"][:3], ["woken"] if place == "woken" else [])
+            op = op if place == "idle" else me["op"] if place in ("again", "else") else (*me["op"][:3], ["woken"] if place == "woken" else [])
             me["op"], me["number"], kind, begins = op, me["number"] + (place != "again"), op[0], op[3] == ["begin"]
             number = 0 if begins and not self.has("mode_once") else me["number"]
             self.promise = self.promise and not (kind == "adopt" and begins)
             result = [self.call(c, number, op) for _ in range(1 + lost)][-1]
             self.late += [(c, number, op)] * late
-            me["place"] = "again" if result == "TRYAGAIN" else "blocked" if kind == "bpop" and result is None else \
+            me["op"] = ("push", *op[1:]) if result == "ELSE" else op
+            me["place"] = "again" if result == "TRYAGAIN" else "else" if result == "ELSE" else "blocked" if kind == "bpop" and result is None else \
                 kind if result is False and not dies else "idle"
             self.promise = self.promise or kind == "restore" and result is True
             self.popped |= {result} if kind in ("pop", "bpop") and isinstance(result, tuple) else set()
@@ -395,10 +414,10 @@ class World:
         """Everything comes out: by pops of a new client or, after Restore, of an old one."""
         self.full, l, c = False, self.lists["jobs"], len(self.clients)
         for n in range(40 * c):
-            if self.clients[n % c]["place"] in ("again", "blocked", "woken"):
+            if self.clients[n % c]["place"] in ("again", "else", "blocked", "woken"):
                 self.step(n % c)
         seen, places = self.view("jobs", (self.told["jobs"] or (1 - self.pop_end,))[0]), [me["place"] for me in self.clients]
-        never("again" in places or "blocked" in places and seen and not l.bell, "somebody waits for ever")
+        never("again" in places or "else" in places or "blocked" in places and seen and not l.bell, "somebody waits for ever")
         self.clients = [dict(me, place="idle") for me in self.clients] + [dict(self.clients[0], kind="n", place="idle")]
         for n in range(200 if way == "restore" else 0):
             if n == 0 or self.clients[c]["place"] != "idle":
@@ -418,7 +437,7 @@ def walk(seed, without=None):
               r.choice(((), (1, 3, 2), (6, 2))))
     rare = r.sample(["putback", "del", "rename", "rename", "adopt", "restore", "edit"], r.choice((0, 1, 2, 4)))
     kinds = {"o": ["push", "push", "pop"] + ["expire"] * (ttl is not None),
-             "n": ["push", "push", "pop", "pop", "bpop", "read"] + rare}
+             "n": ["push", "push", "on_key", "pop", "pop", "bpop", "read"] + rare}
     for _ in range(r.choice((20, 60, 150))):
         c, x = r.randrange(len(clients)), r.random()
         w.full = w.full != (faults > 0 and .03 < x < .05)
@@ -428,11 +447,11 @@ def walk(seed, without=None):
             w.call(*w.late.pop(r.randrange(len(w.late))))
             w.check()
         kind = r.choice(kinds[clients[c]])
-        end = (1 - pop_end if kind == "push" else pop_end) if queue or kind == "bpop" else r.choice((0, 1))
+        end = (1 - pop_end if kind in ("push", "on_key") else pop_end) if queue or kind == "bpop" else r.choice((0, 1))
         end = None if kind in ("adopt", "restore") and not (queue and pop_end) and r.random() < .5 else end
-        xs = [(clients[c], count + n) for n in range(r.choice((1, 1, 1, 2, 7)))] if kind in ("push", "putback") else []
+        xs = [(clients[c], count + n) for n in range(r.choice((1, 1, 1, 2, 7)))] if kind in ("push", "on_key", "putback") else []
         xs, count = ["begin"] if kind in ("adopt", "restore") else xs, count + len(xs)
-        name = "other" if r.random() < {"rename": .5, "push": .05}.get(kind, 0) else "jobs"
+        name = "other" if r.random() < {"rename": .5, "push": .05, "on_key": .05}.get(kind, 0) else "jobs"
         w.step(c, (kind, name, end, xs), *[r.random() < faults for _ in range(3)])
     w.drain(r.choice(("pops", "restore")))
 
