@@ -22,8 +22,8 @@ func (l *ShardedList) LSet(ctx context.Context, index int64, value any) error {
 // LInsertBefore inserts the value before the leftmost element that equals the pivot. It returns the length of the list after
 // that, or -1 if there is no such element, or 0 if the list is empty: LINSERT BEFORE.
 //
-// It is one atomic step: O(elements up to the pivot), as in Redis, and then O(shards from the pivot to the nearer end), because
-// each of them passes one element on to the next. It is applied exactly once. It returns ErrValue if go-redis cannot encode the
+// It is O(elements up to the pivot), as in Redis, in steps of 50,000 elements like [ShardedList.LPos]; the last step inserts, and is O(shards
+// from the pivot to the nearer end), because each of them passes one element on to the next. It is applied exactly once. It returns ErrValue if go-redis cannot encode the
 // pivot or the value, before anything is sent. See [ShardedList] for retries, cancellation and other errors.
 func (l *ShardedList) LInsertBefore(ctx context.Context, pivot, value any) (length int64, err error) {
 	return l.LInsert(ctx, "before", pivot, value)
@@ -47,8 +47,8 @@ func (l *ShardedList) LInsert(ctx context.Context, op string, pivot, value any) 
 // LRem removes elements that equal the value, and returns the number removed: LREM. It removes the first count matches from the
 // left end, or from the right end if count is negative, or all matches if count is 0.
 //
-// It is one atomic step: O(elements searched), as in Redis, and then O(elements moved) to fill the gaps from the nearer end of
-// the list. No element moves twice. LRem works while the memory of the server is full, and is applied exactly once. It returns
+// It is O(elements searched), as in Redis, in steps of 50,000 elements like [ShardedList.LPos]; the last step removes, and is O(elements
+// moved) to fill the gaps from the nearer end of the list. No element moves twice. LRem works while the memory of the server is full, and is applied exactly once. It returns
 // ErrValue if go-redis cannot encode the value, before anything is sent. See [ShardedList] for retries, cancellation and other
 // errors.
 func (l *ShardedList) LRem(ctx context.Context, count int64, value any) (removed int64, err error) {

@@ -33,6 +33,8 @@ var (
 
 // Errors for invalid arguments, returned before anything is sent.
 var (
+	// ErrRepair is returned if RepairOptions has both Before and After.
+	ErrRepair = errors.New("elements cannot come both before and after those of the list")
 	// ErrNilList is returned by an operation on several lists for one that is nil.
 	ErrNilList = errors.New("the list is nil")
 	// ErrNoValues is returned by a push without values.

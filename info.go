@@ -75,20 +75,45 @@ func (l *ShardedList) Check(ctx context.Context) error {
 	return l.wrap("check", l.list.Check(ctx))
 }
 
-// Repair mends what a failover has left of a list [WithParts], and returns what [ShardedList.Check] finds then: nil if the list is sound.
+// RepairOptions say how [ShardedList.Repair] mends a list. The zero value is for a list that nobody has pushed to since it lost its meta.
+type RepairOptions struct {
+	// Before and After say where elements go that no meta knows, if the list has been begun anew since: before its elements or after them.
+	Before, After bool
+	// Generation is which of them are the list, as the report names it, if there are those of several lists of that name.
+	Generation string
+	// DryRun changes nothing. The report says what would be done.
+	DryRun bool
+}
+
+// Repair mends a damaged list. It returns what it has found and done, a line each, and as an error what [ShardedList.Check] finds then: nil
+// if the list is sound. The report of a sound list is empty.
 //
-//   - Shards that the pointers do not name are a part of the list again.
-//   - Pointers that are lost are made again from the shards, of which the latest list counts. The option WithParts must say how many
-//     parts it had. Its capacity is that of the option, or what a new list would have.
-//   - A shard that is lost, with its elements, is replaced by an empty one, so that those behind it can be read.
+//   - If the hash {name}:meta has been deleted or evicted, the shards are a list without it. They become the list again. What others have
+//     pushed since is kept: the options say which comes first. Without them, nothing is changed.
+//   - If a shard between the ends is missing or has lost elements, what is behind it moves up. The report says between which elements
+//     how many are gone. Until then pops and pushes work as far as the gap, and fail there with [ErrBroken].
 //
-// The elements come out in the order of the shards. Other clients may use the list meanwhile, but clients with pointers that a failover
-// took back may put elements outside again, for half a minute: Check tells. What is left of earlier lists stays as it is: for DelStrays,
-// or for somebody to look at. A list in one slot is only checked, as its keys have the same fate in a failover.
+// A list that was being deleted while its meta was lost comes back as far as it is left. An expiry is lost with the meta.
 //
-// It is O(shards), in bounded steps, and may be called again if it fails. See [ShardedList] for errors.
-func (l *ShardedList) Repair(ctx context.Context) error {
-	return l.wrap("repair", l.list.Repair(ctx))
+// Of a list [WithParts], Repair mends what a failover has left: shards that the pointers do not name are a part of it again; pointers that
+// are lost are made again from the shards, of which the latest list counts; a lost shard is replaced by an empty one. The option WithParts must
+// say how many parts it had. Clients with pointers that a failover took back may put elements outside again, for half a minute: Check tells.
+//
+// Other clients may use the list meanwhile. Elements that join an end shard by shard are popped there as far as they have come. Repair is
+// O(shards + keys of the server), in bounded steps, and may be called again if it fails. It does not wait for replicas. See [ShardedList]
+// for errors.
+func (l *ShardedList) Repair(ctx context.Context, o RepairOptions) (report []string, err error) {
+	how := layout.Repair{Generation: o.Generation, DryRun: o.DryRun}
+	switch {
+	case o.Before && o.After:
+		return nil, l.wrap("repair", ErrRepair)
+	case o.Before:
+		how.Joins = layout.Before
+	case o.After:
+		how.Joins = layout.After
+	}
+	report, err = l.list.Repair(ctx, how)
+	return report, l.wrap("repair", err)
 }
 
 // DelStrays deletes the stray shards of the list, and returns their number. A shard is stray if it is there but not in the list,

@@ -60,7 +60,8 @@ func (l *ShardedList) All(ctx context.Context) iter.Seq2[string, error] {
 // If Rank is n, LPos returns the index of the nth match. A negative Rank counts matches from the right end. If MaxLen is set,
 // LPos compares at most that many elements.
 //
-// It is one atomic step, O(elements compared), as in Redis.
+// It is O(elements compared), as in Redis. Of a list of more than 50,000 elements, it compares as many in a step, so that other clients need
+// not wait. The index is that of the moment of the last step, whatever others have changed meanwhile.
 func (l *ShardedList) LPos(ctx context.Context, value string, args redis.LPosArgs) (index int64, err error) {
 	found, err := l.list.Positions(posArgs([]any{value}, args)...).Run(ctx)
 	if err == nil && found == nil {

@@ -32,9 +32,10 @@ func (l *ShardedList) RenameNX(ctx context.Context, newName string) (bool, error
 // returns false if this list does not exist, or if the destination exists and replace is not set. Callers blocked in BLPop on
 // the destination are served.
 //
-// It is one atomic step, O(elements) as in Redis, and blocks the server for that long. If the memory of the server is full,
-// it fails with the OOM error and changes nothing. Its other errors are those of Rename, and the server's error if the
-// destination is this list.
+// It is O(elements), as in Redis. A list of more than 16 shards is copied in steps, to keys that expire if the client dies; the last
+// step makes them the other list, which has the elements of that moment. Others wait for a step at the most, unless they change the
+// list so fast that the last step has to copy all of it: see Stats. If the memory of the server is full, it fails with the OOM error
+// and changes nothing. Its other errors are those of Rename, and the server's error if the destination is this list.
 func (l *ShardedList) Copy(ctx context.Context, destination string, replace bool) (bool, error) {
 	copied, err := l.transfer(ctx, layout.Copy, destination, replace)
 	return copied, l.wrap("copy", err)

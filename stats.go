@@ -29,6 +29,10 @@ type Stats struct {
 	// Batches are the pushes and pops by the number of calls that shared one.
 	Batches Batches
 
+	// SearchesAtOnce is the number of searches of long lists, by LPos, LRem and LInsert, and of copies, that were one long step on the server, because
+	// others changed the list too fast, or because the user must not write.
+	SearchesAtOnce int64
+
 	// Waiting is the number of callers that are blocked now, in BLPop and the like.
 	Waiting int64
 	// Waits counts the callers that were, and WaitTime adds up how long.
@@ -93,6 +97,7 @@ func statsOf(c *stats.Counters) Stats {
 			Other:       c.Operations[stats.Other].Load(),
 		},
 		Repeats:         c.Repeats.Load(),
+		SearchesAtOnce:  c.AtOnce.Load(),
 		OutcomesUnknown: c.Lost.Load(),
 		Pushed:          c.Pushed.Load(),
 		Popped:          c.Popped.Load(),

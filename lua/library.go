@@ -42,6 +42,13 @@ var Functions = sync.OnceValue(func() *Library {
 // server says of it alone.
 var onlyScripts = []string{"guard", "script"}
 
+// onlyFunctions are commands that no script is: where memory is full, a server refuses a function without the flag allow-oom before it
+// begins, but a script at its first write that may grow.
+var onlyFunctions = []string{"on_key"}
+
+// IsOnlyFunction reports whether a command must not be sent as a script.
+func IsOnlyFunction(command string) bool { return slices.Contains(onlyFunctions, command) }
+
 // IsFunction reports whether the library has a command.
 func IsFunction(command string) bool { return !slices.Contains(onlyScripts, command) }
 
@@ -61,6 +68,8 @@ func group(command string) string {
 		return "pointers"
 	case command == "queue_take":
 		return "take"
+	case Requires(command, "shared/searched") || Requires(command, "shared/transfer"):
+		return "search"
 	case prefix == "queue" || command == "survey":
 		return "queue"
 	}
@@ -68,7 +77,7 @@ func group(command string) string {
 }
 
 // groups are in the order in which they need more and more of what they share.
-var groups = []string{"pointers", "limit", "spread", "list", "take", "queue"}
+var groups = []string{"pointers", "limit", "spread", "list", "search", "take", "queue"}
 
 // assembler writes the text of the library.
 type assembler struct {

@@ -39,6 +39,8 @@ var metrics = []metric{
 		help: "Popped elements that went back to the list because no caller took them."},
 	{name: "shardedlist_batch_calls", batches: func(s shardedlist.Stats) shardedlist.Batches { return s.Batches },
 		help: "Calls that share one operation."},
+	{name: "shardedlist_searches_at_once_total", values: number(func(s shardedlist.Stats) int64 { return s.SearchesAtOnce }),
+		help: "Searches of long lists that could not be done in steps."},
 	{name: "shardedlist_waiting_callers", gauge: true, values: number(func(s shardedlist.Stats) int64 { return s.Waiting }),
 		help: "Callers that are blocked now, waiting for elements."},
 	{name: "shardedlist_waits_total", values: number(func(s shardedlist.Stats) int64 { return s.Waits }),

@@ -14,7 +14,7 @@ import (
 )
 
 // comesByItself is later than the consumers are watched.
-const comesByItself = 10 * time.Second
+const comesByItself = 20 * time.Second
 
 // waits are queues whose consumers have nothing that they may do.
 var waits = map[string]struct {

@@ -168,7 +168,7 @@ func (a *app) addGroups(root *cobra.Command) {
 		{"keys", "Commands of Redis on lists and other keys:", append([]*cobra.Command{a.delCommand()}, keys...)},
 		{"operate", "Look at lists, and manage them:", []*cobra.Command{
 			a.lsCommand(), a.topCommand(),
-			a.infoCommand(), a.checkCommand(), a.adoptCommand(), a.restoreCommand(), a.queueCommand(), a.watchCommand(), a.webCommand(), a.scriptCommand(),
+			a.infoCommand(), a.checkCommand(), a.repairCommand(), a.doctorCommand(), a.adoptCommand(), a.restoreCommand(), a.queueCommand(), a.watchCommand(), a.webCommand(), a.scriptCommand(),
 			a.functionsCommand(),
 		}},
 	} {

@@ -435,6 +435,8 @@ ls
 top --count 1
 info n
 check n
+repair n
+doctor
 watch n
 web --listen 127.0.0.1:0
 script rpush n a
@@ -606,16 +608,16 @@ func TestCheckRepairs(t *testing.T) {
 		_, err := list.RPush(t.Context(), value)
 		require.NoError(t, err)
 	}
-	assert.Equal(t, result{exitOK, "ok\n", ""}, run(t, server, nil, "check", "--repair", "l"))
+	assert.Equal(t, result{exitOK, "ok\n", ""}, run(t, server, nil, "repair", "l"))
 	server.Del("{l}:meta")
 
 	got := run(t, server, nil, "check", "--parts", "3", "l")
 	assert.Equal(t, exitNothing, got.code)
 	assert.Equal(t, 3, strings.Count(got.out, "the pointers do not name shard"))
-	got = run(t, server, nil, "check", "--repair", "--parts", "3", "l")
+	got = run(t, server, nil, "repair", "--parts", "3", "l")
 	assert.Equal(t, exitOK, got.code, got.err)
 	assert.Equal(t, 3, strings.Count(got.out, "the pointers do not name shard"))
-	assert.True(t, strings.HasSuffix(got.out, "\nrepaired\n"), got.out)
+	assert.True(t, strings.HasSuffix(got.out, "\nok\n"), got.out)
 	assert.Equal(t, result{exitOK, "a\nb\nc\n", ""}, run(t, server, nil, "lrange", "l", "0", "-1"))
 	assert.Equal(t, result{exitOK, "ok\n", ""}, run(t, server, nil, "check", "l"))
 }

@@ -143,63 +143,96 @@ func formOf(info shardedlist.Info) survey.Form {
 }
 
 func (a *app) checkCommand() *cobra.Command {
-	var repairs bool
 	var parts int
 	cmd := &cobra.Command{
 		Use:   "check LIST",
 		Short: "Verify how the list is stored",
 		Long: `Verify the invariants of a stored list. Print ok, or one line per violation with exit
 code 1. If there is no such list, say so, with exit code 1 too. The command scans the keys
-of the server. The list may be in use. Stray shards can be deleted with del --only-strays.
-
-With --repair, mend a list that is spread over many slots: what a failover has put outside
-becomes a part of it again. Print the violations, and then repaired, or what is left. If
-the hash {LIST}:meta is lost, say with --parts over how many parts the list was spread.`,
-		Example: `  shardedlist check logs
-  shardedlist check --repair --parts 64 logs`,
-		Args: takes(1, 1),
+of the server. The list may be in use. See repair for what can be mended.`,
+		Example: `  shardedlist check logs`,
+		Args:    takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var options []shardedlist.Option
-			if parts != 0 {
-				options = append(options, shardedlist.WithParts(parts))
-			}
-			return a.onList(cmd, args[0], func(ctx context.Context, list *shardedlist.ShardedList) error {
-				return a.check(ctx, list, repairs)
-			}, options...)
+			return a.onList(cmd, args[0], a.check, inParts(parts)...)
 		},
 	}
 	a.completesLists(cmd, first(1))
-	cmd.Flags().BoolVar(&repairs, "repair", false, "mend the list, if it is spread over many slots")
 	cmd.Flags().IntVar(&parts, "parts", 0, "number of `parts` of a list whose meta is lost")
 	return cmd
 }
 
-func (a *app) check(ctx context.Context, list *shardedlist.ShardedList, repairs bool) error {
-	verdict := "ok"
-	err := list.Check(ctx)
-	if errors.Is(err, shardedlist.ErrBroken) && repairs {
-		if err := a.printBreaches("check", list, err); !errors.Is(err, errNothing) {
-			return err
-		}
-		verdict = "repaired"
-		err = list.Repair(ctx)
+// inParts are the options of a list that is, or was, spread over so many parts; 0 if the list itself says it.
+func inParts(parts int) []shardedlist.Option {
+	if parts == 0 {
+		return nil
 	}
-	switch {
-	case errors.Is(err, shardedlist.ErrBroken) && repairs:
-		return a.printBreaches("repair", list, err)
-	case errors.Is(err, shardedlist.ErrBroken):
+	return []shardedlist.Option{shardedlist.WithParts(parts)}
+}
+
+func (a *app) check(ctx context.Context, list *shardedlist.ShardedList) error {
+	err := list.Check(ctx)
+	if errors.Is(err, shardedlist.ErrBroken) {
 		return a.printBreaches("check", list, err)
-	case err != nil:
+	} else if err != nil {
 		return err
 	}
 	info, err := list.Info(ctx)
-	if err == nil && !isThere(info) && verdict == "ok" {
+	if err == nil && !isThere(info) {
 		return notThereError{fmt.Errorf("there is no list %q", info.Name)}
 	}
 	if err != nil {
 		return err
 	}
-	return a.printVerdict(verdict)
+	return a.printVerdict("ok")
+}
+
+func (a *app) repairCommand() *cobra.Command {
+	var options shardedlist.RepairOptions
+	var parts int
+	cmd := &cobra.Command{
+		Use:   "repair LIST",
+		Short: "Mend a damaged list",
+		Long: `Mend a damaged list. Print what was found and done, and then ok; or what is left, with exit
+code 1. The command scans the keys of the server. The list may be in use.
+
+If the hash {LIST}:meta was deleted or evicted, the shards become the list again. If others
+have pushed since, say with --before or --after whether what was lost comes before that or
+after it. If shards of several lists are found, which may have been deleted at that moment,
+say with --generation which of them is the list.
+
+If a shard in the middle is missing, what is behind it moves up. The elements in it are gone.
+
+Of a list that is spread over many slots, what a failover has put outside becomes a part of
+it again. If its meta is lost, say with --parts over how many parts the list was spread.`,
+		Example: `  shardedlist repair --dry-run logs
+  shardedlist repair --before logs`,
+		Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onList(cmd, args[0], func(ctx context.Context, list *shardedlist.ShardedList) error {
+				return a.repair(ctx, list, options)
+			}, inParts(parts)...)
+		},
+	}
+	a.completesLists(cmd, first(1))
+	cmd.Flags().BoolVar(&options.Before, "before", false, "what was lost comes before what was pushed since")
+	cmd.Flags().BoolVar(&options.After, "after", false, "what was lost comes after it")
+	cmd.Flags().StringVar(&options.Generation, "generation", "", "the `name` of those shards that are the list")
+	cmd.Flags().BoolVar(&options.DryRun, "dry-run", false, "only print what would be done")
+	cmd.Flags().IntVar(&parts, "parts", 0, "number of `parts` of a list whose meta is lost")
+	return cmd
+}
+
+func (a *app) repair(ctx context.Context, list *shardedlist.ShardedList, options shardedlist.RepairOptions) error {
+	report, err := list.Repair(ctx, options)
+	switch {
+	case errors.Is(err, shardedlist.ErrBroken):
+		return a.printBreaches("repair", list, err, report...)
+	case err != nil:
+		return err
+	case len(report) == 0:
+		return a.check(ctx, list)
+	}
+	return a.printVerdict(strings.Join(append(report, "ok"), "\n"))
 }
 
 // printVerdict prints what check found, in one line or more.
@@ -211,10 +244,11 @@ func (a *app) printVerdict(verdict string) error {
 	return err
 }
 
-// printBreaches prints one line per violation that an operation has found.
-func (a *app) printBreaches(operation string, list *shardedlist.ShardedList, breaches error) error {
+// printBreaches prints one line per violation that an operation has found, behind a report.
+func (a *app) printBreaches(operation string, list *shardedlist.ShardedList, breaches error, report ...string) error {
 	text := strings.TrimPrefix(breaches.Error(), fmt.Sprintf("shardedlist: %s %q: ", operation, list.Name()))
 	text = strings.ReplaceAll(text, shardedlist.ErrBroken.Error()+": ", "")
+	text = strings.Join(append(report, text), "\n")
 	if err := a.printVerdict(text); err != nil {
 		return err
 	}

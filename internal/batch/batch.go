@@ -46,11 +46,38 @@ type Kind struct {
 	// Share gives each request whose caller is still there its part of the reply, and returns the elements that no caller
 	// takes.
 	Share func(requests []*Request, reply any) (surplus []string)
-	// Order is that of operations that add elements, else nil. The Batcher keeps it in common with those that do not share.
-	Order *session.Order
+	// Orders are those of the ends at which operations add elements. The Batcher keeps them in common with operations that do not share,
+	// and if there are SharedBeside, with those of other Batchers.
+	Orders       []*session.Order
+	SharedBeside bool
 	// Reclaim puts back elements that no caller takes. A kind without it changes a list, and its callers must learn that an
 	// outcome is unknown.
 	Reclaim func(surplus []string)
+}
+
+// ready waits until a request may not overtake what other operations have left behind.
+func (k *Kind) ready(ctx context.Context, until time.Time) error {
+	if k.SharedBeside {
+		return session.Ready(ctx, k.Orders, until)
+	}
+	for _, order := range k.Orders {
+		if err := order.Alone.Wait(ctx, until); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// held returns the gates that are closed while it is not known what became of an operation of this kind.
+func (k *Kind) held() (gates []*session.Gate) {
+	for _, order := range k.Orders {
+		if k.SharedBeside {
+			gates = append(gates, &order.Alone)
+		} else {
+			gates = append(gates, &order.Shared)
+		}
+	}
+	return gates
 }
 
 // Batcher combines the requests of one kind of operation.
@@ -106,10 +133,8 @@ func (c *Batcher) Do(ctx context.Context, r *Request) error {
 		return err
 	}
 	r.giveUp = script.Deadline(ctx)
-	if order := c.kind.Order; order != nil {
-		if err := order.Alone.Wait(ctx, r.giveUp); err != nil {
-			return err
-		}
+	if err := c.kind.ready(ctx, r.giveUp); err != nil {
+		return err
 	}
 	c.mu.Lock()
 	c.enqueue(r)
@@ -352,9 +377,9 @@ func (c *Batcher) abandon(r *Request) {
 	if s := r.batch.stream; !s.abandoned {
 		s.abandoned = true
 		c.abandoned++
-		if c.kind.Order != nil {
-			s.holds = true
-			c.kind.Order.Shared.Close()
+		s.holds = true
+		for _, gate := range c.kind.held() {
+			gate.Close()
 		}
 	}
 }
@@ -373,7 +398,9 @@ func (c *Batcher) clear(s *stream) {
 func (c *Batcher) letGo(s *stream) {
 	if s.holds {
 		s.holds = false
-		c.kind.Order.Shared.Open()
+		for _, gate := range c.kind.held() {
+			gate.Open()
+		}
 	}
 }
 

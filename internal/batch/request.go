@@ -7,8 +7,8 @@ import (
 
 // Request is one caller's part of an operation, and its result.
 type Request struct {
-	Values []any // to push
-	Count  int   // of values to push, or of elements to pop
+	Values []any // to push, or the words of commands
+	Count  int   // of these, or of elements to pop
 	Bytes  int   // of the values
 
 	PutsBack bool // the values were popped there, and no caller has taken them
@@ -17,7 +17,7 @@ type Request struct {
 	Hurries  bool // the caller returns soon after its ctx ends, also if the server has just stopped answering
 
 	Length   int64    // the result of a push
-	Elements []string // the result of a pop
+	Elements []string // the result of a pop, or the replies to commands
 	Told     string   // what else the reply has told, see Kind.Share
 
 	err     error

@@ -70,7 +70,7 @@ func (l *List) Sibling(name string) layout.List {
 	config := l.config
 	config.Name, config.Stats = name, l.Stats().Sibling(name)
 	sibling := New(config, l.parts)
-	sibling.ExpiryGrace = l.ExpiryGrace
+	sibling.ExpiryGrace, sibling.SearchStep = l.ExpiryGrace, l.SearchStep
 	return sibling
 }
 
@@ -274,11 +274,10 @@ func (l *List) DeleteStrays(ctx context.Context) (int64, error) {
 		func() (int64, error) { return l.Many().DeleteStrays(ctx) })
 }
 
-func (l *List) Repair(ctx context.Context) error {
-	_, err := either(l,
-		func() (any, error) { return nil, l.List.Repair(ctx) },
-		func() (any, error) { return nil, l.Many().Repair(ctx) })
-	return err
+func (l *List) Repair(ctx context.Context, how layout.Repair) ([]string, error) {
+	return either(l,
+		func() ([]string, error) { return l.List.Repair(ctx, how) },
+		func() ([]string, error) { return l.Many().Repair(ctx, how) })
 }
 
 // The methods below take other lists, of which those in one slot need the layout itself.

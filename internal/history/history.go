@@ -133,6 +133,8 @@ func Apply(values []string, c Call) (after []string, result Outcome) {
 		}
 		after = slices.Insert(slices.Clone(values), at, c.Values[0])
 		return after, Outcome{Number: int64(len(after))}
+	case "lpos":
+		return values, Outcome{Number: int64(slices.Index(values, c.Values[0]))}
 	case "lrem":
 		after = slices.DeleteFunc(slices.Clone(values), func(v string) bool { return v == c.Values[0] })
 		return after, Outcome{Number: int64(len(values) - len(after))}

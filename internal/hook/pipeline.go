@@ -57,11 +57,15 @@ func (h *Hook) withoutListings(next redis.ProcessPipelineHook, watched bool) red
 		case calls == nil:
 			return next(ctx, cmds)
 		case isTransaction(cmds):
+			if !watched && h.changeOnKey(h.passOn(ctx), cmds[1:len(cmds)-1], calls[1:len(cmds)-1], nil) {
+				return firstError(cmds)
+			}
 			return h.transaction(h.passOn(ctx), cmds, calls, next, watched)
 		case slices.ContainsFunc(cmds, opensTransaction):
 			return fail(cmds, errHandWritten)
 		}
-		if !watched && h.readInPlace(h.passOn(ctx), cmds, calls) { // EXEC would forget what the connection watches
+		// EXEC would forget what the connection watches.
+		if !watched && (h.readInPlace(h.passOn(ctx), cmds, calls) || h.changeOnKey(h.passOn(ctx), cmds, calls, next)) {
 			return firstError(cmds)
 		}
 		return h.pipeline(h.passOn(ctx), cmds, calls, next)
@@ -195,6 +199,7 @@ type part struct {
 	cmds        []redis.Cmder
 	translation *translation      // nil for a command that is sent as it is
 	joined      []*joined         // the commands' requests, where they are one operation
+	onKey       *keyChange        // the commands, where they are one that changes a short list
 	pending     []session.Pending // the translation's steps
 	sent        []*script.Command // a script for each step
 	results     []session.Result  // the replies of the steps
@@ -729,6 +734,10 @@ func (p *part) finish(ctx context.Context, maySteps bool) {
 		return
 	}
 	reply, err := p.reply(ctx, maySteps)
+	if p.onKey != nil {
+		p.onKey.end(reply, err)
+		return
+	}
 	_ = setReply(p.cmds[0], reply, err)
 }
 

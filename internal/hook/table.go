@@ -26,8 +26,8 @@ const (
 // commands are those that the hook takes, by name and subcommand. Where the keys of those without keys here are, serverCommands says, and
 // that has all others that have keys.
 var commands = map[string]*command{
-	"lpush": {arity: -3, keys: oneKey, grows: true, translate: joinPush(layout.Left), direct: pushAlone(layout.Left)},
-	"rpush": {arity: -3, keys: oneKey, grows: true, translate: joinPush(layout.Right), direct: pushAlone(layout.Right)},
+	"lpush": {arity: -3, keys: oneKey, grows: true, translate: joinPush(layout.Left), direct: pushAlone(layout.Left), onKey: adding(2)},
+	"rpush": {arity: -3, keys: oneKey, grows: true, translate: joinPush(layout.Right), direct: pushAlone(layout.Right), onKey: adding(2)},
 	"lpop":  {arity: -2, keys: oneKey, translate: joinPop(layout.Left), direct: popAlone(layout.Left)},
 	"rpop":  {arity: -2, keys: oneKey, translate: joinPop(layout.Right), direct: popAlone(layout.Right)},
 
@@ -42,12 +42,12 @@ var commands = map[string]*command{
 	"blmovem":    {arity: -6, keys: twoKeys, grows: true, blocks: true, translate: atOnce(blmovem), direct: waiting(blmovem)},
 	"blmpop":     {arity: -5, keys: keySpec{number: 2, behind: 1}, blocks: true, translate: atOnce(blmpop), direct: waiting(blmpop)},
 
-	"lpushx":  {arity: -3, keys: oneKey, grows: true, translate: pushXOnto(layout.Left)},
-	"rpushx":  {arity: -3, keys: oneKey, grows: true, translate: pushXOnto(layout.Right)},
-	"lset":    {arity: 4, keys: oneKey, grows: true, translate: translateLSet},
-	"linsert": {arity: 5, keys: oneKey, grows: true, translate: translateLInsert},
-	"lrem":    {arity: 4, keys: oneKey, translate: translateLRem},
-	"ltrim":   {arity: 4, keys: oneKey, translate: translateLTrim},
+	"lpushx":  {arity: -3, keys: oneKey, grows: true, translate: pushXOnto(layout.Left), onKey: adding(2)},
+	"rpushx":  {arity: -3, keys: oneKey, grows: true, translate: pushXOnto(layout.Right), onKey: adding(2)},
+	"lset":    {arity: 4, keys: oneKey, grows: true, translate: translateLSet, onKey: adding(0)},
+	"linsert": {arity: 5, keys: oneKey, grows: true, translate: translateLInsert, onKey: adding(4)},
+	"lrem":    {arity: 4, keys: oneKey, translate: translateLRem, onKey: adding(0)},
+	"ltrim":   {arity: 4, keys: oneKey, translate: translateLTrim, onKey: adding(0)},
 	"lpos":    {arity: -3, keys: oneKey, translate: translateLPos, inPlace: true},
 
 	"llen":   {arity: 2, keys: oneKey, translate: translateLLen, inPlace: true},
@@ -60,11 +60,11 @@ var commands = map[string]*command{
 	"touch":  {arity: -2, keys: allKeys, general: true, translate: translateExists, counts: true},
 	"type":   {arity: 2, keys: oneKey, general: true, translate: translateType, inPlace: true},
 
-	"expire":      {arity: -3, keys: oneKey, general: true, translate: translateExpire(layout.ExpireIn, time.Second)},
-	"pexpire":     {arity: -3, keys: oneKey, general: true, translate: translateExpire(layout.ExpireIn, time.Millisecond)},
-	"expireat":    {arity: -3, keys: oneKey, general: true, translate: translateExpire(layout.ExpireAt, time.Second)},
-	"pexpireat":   {arity: -3, keys: oneKey, general: true, translate: translateExpire(layout.ExpireAt, time.Millisecond)},
-	"persist":     {arity: 2, keys: oneKey, general: true, translate: translatePersist},
+	"expire":      {arity: -3, keys: oneKey, general: true, translate: translateExpire(layout.ExpireIn, time.Second), onKey: expiringOnKey(layout.ExpireIn, time.Second)},
+	"pexpire":     {arity: -3, keys: oneKey, general: true, translate: translateExpire(layout.ExpireIn, time.Millisecond), onKey: expiringOnKey(layout.ExpireIn, time.Millisecond)},
+	"expireat":    {arity: -3, keys: oneKey, general: true, translate: translateExpire(layout.ExpireAt, time.Second), onKey: expiringOnKey(layout.ExpireAt, time.Second)},
+	"pexpireat":   {arity: -3, keys: oneKey, general: true, translate: translateExpire(layout.ExpireAt, time.Millisecond), onKey: expiringOnKey(layout.ExpireAt, time.Millisecond)},
+	"persist":     {arity: 2, keys: oneKey, general: true, translate: translatePersist, onKey: adding(0)},
 	"ttl":         {arity: 2, keys: oneKey, general: true, translate: translateTTL(time.Second, false), inPlace: true},
 	"pttl":        {arity: 2, keys: oneKey, general: true, translate: translateTTL(time.Millisecond, false), inPlace: true},
 	"expiretime":  {arity: 2, keys: oneKey, general: true, translate: translateTTL(time.Second, true)},

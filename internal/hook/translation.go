@@ -23,6 +23,8 @@ type command struct {
 	blocks  bool // it may wait
 	counts  bool // it counts its keys, see countAtOnce
 	inPlace bool // it only reads one list, and the server replies the same for a short one, see readInPlace
+	// onKey returns what a short list, which is its key, is changed by, if that is the command itself; see changeOnKey.
+	onKey func(c *invocation, l layout.List) (layout.KeyCommand, error)
 	// hint says what to do where a sharded list does not support it.
 	hint string
 }
@@ -59,8 +61,8 @@ type joined struct {
 
 // ready waits until the operations overtake nothing that was given up.
 func (t *translation) ready(ctx context.Context, until time.Time) error {
-	if t.joined != nil && t.joined.kind.Order != nil {
-		return t.joined.kind.Order.Ready(ctx, until)
+	if t.joined != nil {
+		return session.Ready(ctx, t.joined.kind.Orders, until)
 	}
 	for _, step := range t.steps {
 		if err := session.Ready(ctx, step.Orders, until); err != nil {

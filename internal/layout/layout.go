@@ -31,6 +31,10 @@ type List interface {
 	// MayBeInPlace reports whether the list may be short, and all of it at its plain key. NotInPlace says that it was not a moment ago.
 	MayBeInPlace() bool
 	NotInPlace()
+	// OnKey carries out commands that change the list as one operation, as they are, if the list is short and stays so. Its result is
+	// their replies, a []any in which an error is that of a command; or nil if the list is not short, and nothing has been done. It is not
+	// ok where commands are not to be carried out so.
+	OnKey(commands []KeyCommand) (op session.Operation, ok bool)
 	// Sibling returns the list of another name with the same options.
 	Sibling(name string) List
 	// Spread reports whether operations take several steps, so that they cannot be sent in a pipeline or a transaction: perhaps, and for sure.
@@ -62,7 +66,7 @@ type List interface {
 	// Set and Trim have "OK", Insert and Remove the int64 of LINSERT and LREM.
 	Set(index, value any) session.Operation
 	Insert(where, pivot, value any) session.Operation
-	Remove(count, value any) session.Operation
+	Remove(count int64, value any) session.Operation
 	Trim(start, stop any) session.Operation
 
 	// The next operations take the words of the command that they are for: where there is no list, it is carried out on the key instead, in
@@ -117,10 +121,19 @@ type List interface {
 	All(ctx context.Context) iter.Seq2[string, error]
 	Info(ctx context.Context) (Info, error)
 	Check(ctx context.Context) error
-	// Repair mends what it can of what Check finds, and returns what Check finds then.
-	Repair(ctx context.Context) error
+	// Repair mends what it can of what Check finds. It returns what it has found and done, in words, and what Check finds then.
+	Repair(ctx context.Context, how Repair) (report []string, err error)
 	// DeleteStrays unlinks the shards that meta does not know, and returns their number.
 	DeleteStrays(ctx context.Context) (int64, error)
+}
+
+// KeyCommand is a command on a list, whose reply is a number or a status: its name, the words behind the key, how many elements it adds at
+// the most, and how many bytes the longest of them has.
+type KeyCommand struct {
+	Name    string
+	Words   []any
+	Adds    int
+	Longest int
 }
 
 // Guard is a command of another type on keys that lists stand in for.
@@ -181,6 +194,21 @@ type End string
 const (
 	Left  End = "L"
 	Right End = "R"
+)
+
+// Repair says how a list is repaired.
+type Repair struct {
+	Joins      Joining // where shards that no meta knows go, if the list has been begun anew
+	Generation string  // which of them are the list, if there are those of several
+	DryRun     bool    // only say what would be done
+}
+
+// Joining is where elements go that are found: before those of the list or after them.
+type Joining string
+
+const (
+	Before Joining = "before"
+	After  Joining = "after"
 )
 
 // Joins is the end that newcomers join, as lua/shared/join.lua has it, and why; or empty if that is not known.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/script"
-	"github.com/shardedlist/shardedlist/internal/session"
 )
 
 var (
@@ -144,7 +143,7 @@ func (l *List) moveStep(ctx context.Context, s *script.Script, plain string, arg
 	}
 	op := l.sessions.Operation(s, l.declared, len(args), words...)
 	op.Append(args...)
-	op.Orders = []*session.Order{&l.left.order, &l.right.order}
+	op.Orders = l.bothEnds()
 	reply, err := op.Run(ctx)
 	if !script.IsDone(err) {
 		return 0, 0, err

@@ -40,6 +40,3 @@ func (l *List) CheckShards(ctx context.Context) error {
 	}
 	return errors.Join(breaches...)
 }
-
-// Repair only checks the list: all keys of a list in one slot have the same fate in a failover.
-func (l *List) Repair(ctx context.Context) error { return l.Check(ctx) }

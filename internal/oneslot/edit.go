@@ -27,17 +27,25 @@ func (l *List) Set(index, value any) session.Operation {
 
 // Insert inserts a value "before" or "after" the leftmost element that equals the pivot.
 func (l *List) Insert(where, pivot, value any) session.Operation {
-	op := l.operation(linsertScript, 4)
-	op.Append(where, pivot, value, l.capacity.word())
-	op.Orders = []*session.Order{&l.left.order, &l.right.order}
-	return op
+	return l.inSteps(search{value: pivot, direction: 1, enough: 1}, func(known string) session.Operation {
+		op := l.operation(linsertScript, 5)
+		op.Append(where, pivot, value, l.capacity.word(), known)
+		op.Orders = l.bothEnds()
+		return op
+	})
 }
 
 // Remove removes elements that equal a value.
-func (l *List) Remove(count, value any) session.Operation {
-	op := l.operation(lremScript, 2)
-	op.Append(count, value)
-	return op
+func (l *List) Remove(count int64, value any) session.Operation {
+	what := search{value: value, direction: 1, enough: max(count, -count, 0)}
+	if count < 0 {
+		what.direction = -1
+	}
+	return l.inSteps(what, func(known string) session.Operation {
+		op := l.operation(lremScript, 3)
+		op.Append(count, value, known)
+		return op
+	})
 }
 
 // Trim keeps the elements from start to stop. It then unlinks the removed shards in bounded steps.
@@ -74,10 +82,10 @@ func orKey(op session.Operation, finish func(ctx context.Context, reply any) (an
 // sweep unlinks the shards that an operation removed from the list, if its reply says that there are any. If it is interrupted,
 // later operations continue.
 func (l *List) sweep(ctx context.Context, unswept any) {
-	pace := sweepPace{shards: minSweep}
+	pace := sweepPace()
 	for unswept == int64(1) {
 		start := time.Now()
-		unswept, _ = l.read(sweepScript, pace.shards).Run(ctx)
+		unswept, _ = l.read(sweepScript, pace.size).Run(ctx)
 		pace.adapt(time.Since(start))
 	}
 }
@@ -89,21 +97,34 @@ const (
 	sweepTime = 400 * time.Microsecond
 )
 
-// sweepPace is how many shards a step of a sweep unlinks. How long that takes depends on the elements and on the server.
-type sweepPace struct {
-	shards   int
-	quickest time.Duration // of all steps: the network's part in them
+func sweepPace() pace { return pace{size: minSweep, least: minSweep, most: maxSweep, time: sweepTime} }
+
+// pace is the size of a step. How long one takes depends on the elements and on the server.
+type pace struct {
+	size, least, most int
+	time              time.Duration // how much longer a step may take than the quickest one
+	tries             int           // of how many steps the quickest counts, since others may wait for the server, too
+	quickest          time.Duration // the network's part in all of them
+	tried             int
+	best              time.Duration // of those that were tried
 }
 
 // adapt doubles the step if the last one took little time, and halves it if it took much.
-func (p *sweepPace) adapt(took time.Duration) {
+func (p *pace) adapt(took time.Duration) {
 	if p.quickest == 0 || took < p.quickest {
 		p.quickest = took
 	}
-	switch beyond := took - p.quickest; {
-	case beyond > sweepTime:
-		p.shards = max(minSweep, p.shards/2)
-	case beyond < sweepTime/2:
-		p.shards = min(maxSweep, p.shards*2)
+	if p.tried++; p.tried == 1 || took < p.best {
+		p.best = took
+	}
+	if p.tried < p.tries {
+		return
+	}
+	p.tried = 0
+	switch beyond := p.best - p.quickest; {
+	case beyond > p.time:
+		p.size = max(p.least, p.size/2)
+	case beyond < p.time/2:
+		p.size = min(p.most, p.size*2)
 	}
 }

@@ -12,21 +12,21 @@ func TestSweepsAdapt(t *testing.T) {
 	t.Parallel()
 	for _, network := range []time.Duration{50 * time.Microsecond, 5 * time.Millisecond} {
 		const perShard = 10 * time.Microsecond
-		pace, most := sweepPace{shards: minSweep}, 0
+		pace, most := sweepPace(), 0
 		for range 100 {
-			pace.adapt(network + time.Duration(pace.shards)*perShard)
-			most = max(most, pace.shards)
+			pace.adapt(network + time.Duration(pace.size)*perShard)
+			most = max(most, pace.size)
 		}
 		assert.Greater(t, most, minSweep)
 		assert.LessOrEqual(t, time.Duration(most)*perShard, 2*(sweepTime+minSweep*perShard), "of the server's time")
 	}
-	pace := sweepPace{shards: minSweep}
+	pace := sweepPace()
 	for range 100 {
 		pace.adapt(time.Millisecond)
 	}
-	assert.Equal(t, maxSweep, pace.shards)
+	assert.Equal(t, maxSweep, pace.size)
 	for range 100 {
 		pace.adapt(time.Second)
 	}
-	assert.Equal(t, minSweep, pace.shards)
+	assert.Equal(t, minSweep, pace.size)
 }

@@ -72,6 +72,8 @@ type List struct {
 
 	lookout  lookout         // for callers that wait, if the list stays at its plain key
 	together blocking.Shared // callers that wait on this list and others
+	reads    batch.Reads     // callers that ask the same
+	changes  changes         // callers that change it while it is short
 
 	sawNewcomers  atomic.Int64 // when a pop that waits found some, as a Unix time in nanoseconds
 	notInPlaceFor atomic.Int64 // until when reads are not tried at the plain key, likewise
@@ -79,6 +81,7 @@ type List struct {
 	// Times that tests change before they use the list.
 	MaxSlice    time.Duration // how long one BLPOP on the bell lasts at most
 	ExpiryGrace time.Duration // how long the shards outlive a list that expires, at the least
+	SearchStep  int           // how many elements a script searches at once, of a list that is longer
 }
 
 // end is one end of a list. A hook opens many lists, of which most callers use one end, and few wait: what that takes is made when it is
@@ -112,6 +115,7 @@ func New(config Config) *List {
 		keys:        KeysOf(config.Name),
 		MaxSlice:    blocking.MaxSlice,
 		ExpiryGrace: expiryGrace,
+		SearchStep:  searchStep,
 	}
 	l.declared = []any{l.keys.Meta}
 	l.plain, l.putsBack = []any{"+" + config.Name}, []any{"^" + config.Name}
@@ -138,7 +142,7 @@ func (l *List) at(side layout.End) *end {
 		e.word = string(side)
 		e.orders = []*session.Order{&e.order}
 		e.counted, e.pushed = e.leaves.count, e.countPush
-		e.pushes = batch.Kind{Join: e.joinPushes, Share: sharePush, Order: &e.order}
+		e.pushes = batch.Kind{Join: e.joinPushes, Share: sharePush, Orders: e.orders}
 		e.pops = batch.Kind{Join: e.joinPops, Share: e.sharePop, Reclaim: e.putBack}
 		e.pusher = batch.New(l.sessions, &e.pushes)
 		e.poper = batch.New(l.sessions, &e.pops)
@@ -189,7 +193,7 @@ func (l *List) Sibling(name string) layout.List {
 	config := l.config
 	config.Name, config.Stats = name, l.stats.Sibling(name)
 	sibling := New(config)
-	sibling.ExpiryGrace = l.ExpiryGrace
+	sibling.ExpiryGrace, sibling.SearchStep = l.ExpiryGrace, l.SearchStep
 	return sibling
 }
 

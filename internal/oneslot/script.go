@@ -32,7 +32,7 @@ func (l *List) Script(ctx context.Context, s layout.Script) (session.Operation, 
 		op.Append("")
 	}
 	op.Append(s.Args...)
-	op.Orders = []*session.Order{&l.left.order, &l.right.order}
+	op.Orders = l.bothEnds()
 	op.Finish = func(_ context.Context, reply any) (any, error) { return resultOfScript(reply) }
 	return op, nil
 }

@@ -51,6 +51,19 @@ func (l *List) strays(ctx context.Context, how string) (strays, error) {
 	if err := l.leaveRenamed(ctx, master, shards); err != nil {
 		return nil, err
 	}
+	found, err := l.notKnown(ctx, "", shards)
+	if err != nil || len(found) == 0 {
+		return found, err
+	}
+	// A list that was renamed during the last scan has its new meta throughout this one.
+	if err := l.leaveRenamed(ctx, master, found); err != nil || how == "" {
+		return found, err
+	}
+	return l.notKnown(ctx, how, found)
+}
+
+// notKnown returns those of the shards that meta does not know, and with "unlink" unlinks them.
+func (l *List) notKnown(ctx context.Context, how string, shards strays) (strays, error) {
 	found := strays{}
 	for prefix, ids := range shards {
 		for step := range slices.Chunk(ids, strayStep) {
@@ -97,6 +110,14 @@ func (l *List) scanShards(ctx context.Context, master redis.Cmdable) (strays, er
 }
 
 var shardSuffix = regexp.MustCompile(`^(?:` + shardForm + `)$`)
+
+// ShardPrefix returns the prefix of the shards of a list, if a key has the form of one.
+func ShardPrefix(key string) (prefix string, ok bool) {
+	if !shardSuffix.MatchString(key[strings.LastIndex(key, ":#")+1:]) {
+		return "", false
+	}
+	return key[:strings.LastIndexByte(key, ':')+1], true
+}
 
 // leaveRenamed removes the shards of lists that were created under this name and have been renamed.
 func (l *List) leaveRenamed(ctx context.Context, master redis.Cmdable, shards strays) error {

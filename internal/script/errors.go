@@ -158,3 +158,12 @@ func MayHaveActed(err error) bool {
 	var connection *net.OpError
 	return !errors.As(err, &connection) || connection.Op != "dial"
 }
+
+// InPipeline returns the error of a call that went with others so that nobody takes that of a context for the error of a call that was not
+// sent.
+func InPipeline(err error) error {
+	if err == context.Canceled || err == context.DeadlineExceeded {
+		return fmt.Errorf("in a pipeline: %w", err)
+	}
+	return err
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shardedlist/shardedlist/internal/rediserr"
 	"github.com/shardedlist/shardedlist/lua"
 )
 
@@ -39,6 +40,7 @@ const askAgain = 10 * time.Second
 // servers is what is known of the servers of a client.
 type servers struct {
 	loading chan struct{} // has room for the one who loads the library
+	writer  writer
 
 	mu     sync.Mutex
 	mode   Mode
@@ -167,7 +169,10 @@ func (r *Runner) process(ctx context.Context, call Call, noRetry bool) (*Command
 			}
 		case IsUnknown(err) || refusesFunctions(err):
 			serversOf(r.Client).refuse(err)
-		case isFull(err): // the script may do without memory, as it finds
+			if call.Script.only {
+				return cmd, err
+			}
+		case isFull(err) && !call.Script.only: // the script may do without memory, as it finds
 			evaluated, failure := r.evaluate(ctx, call, noRetry)
 			if RefusesScripts(failure) {
 				return cmd, err
@@ -176,6 +181,9 @@ func (r *Runner) process(ctx context.Context, call Call, noRetry bool) (*Command
 		default:
 			return cmd, err
 		}
+	}
+	if call.Script.only {
+		return call.command(ctx, noRetry, call.Args), rediserr.Error(notFound)
 	}
 	return r.evaluate(ctx, call, noRetry)
 }
@@ -312,7 +320,9 @@ func nodeOf(ctx context.Context, rdb redis.UniversalClient, key string) (node re
 }
 
 // IsUnknown reports whether the server does not know a function that was called. It has done nothing.
-func IsUnknown(err error) bool { return IsReply(err) && err.Error() == "ERR Function not found" }
+func IsUnknown(err error) bool { return IsReply(err) && err.Error() == notFound }
+
+const notFound = "ERR Function not found"
 
 // isLoaded reports whether the server has refused to load a library because it has it.
 func isLoaded(err error) bool { return IsReply(err) && strings.Contains(err.Error(), "already exists") }
@@ -342,7 +352,7 @@ type scriptAt struct {
 // words returns what is sent for a call: a function, or a script, which is sent in full the first time. If the server did not have it, what is
 // behind would run all the same.
 func (b *Batch) words(r *Runner, call Call) []any {
-	if r.asFunction(call) {
+	if r.asFunction(call) || call.Script.only {
 		return call.Args
 	}
 	if b.whole == nil {

@@ -23,6 +23,7 @@ import (
 type Script struct {
 	name     string
 	function bool // whether it is one
+	only     bool // and is never sent as a script
 	called   any  // the name of that function, a string; in an interface already, as each call needs it
 	words    bool // it takes a word for each key, see lua/shared/keys.lua
 
@@ -47,7 +48,7 @@ type text struct {
 
 func load(name, front string) *Script {
 	return &Script{
-		name: name, function: lua.IsFunction(name), called: lua.Functions().Function(name), words: lua.Requires(name, "shared/keys"),
+		name: name, function: lua.IsFunction(name), only: lua.IsOnlyFunction(name), called: lua.Functions().Function(name), words: lua.Requires(name, "shared/keys"),
 		text: sync.OnceValue(func() text {
 			source := front + lua.Minify(lua.Source(name))
 			return text{source, redis.NewScript(source).Hash()}
@@ -222,6 +223,9 @@ func (r *Runner) once(ctx context.Context, call Call, noRetry bool) (any, error)
 func (r *Runner) deliver(ctx context.Context, call Call, cmd *Command) error {
 	if call.Waits && r.Replicas > 0 {
 		return r.replicate(ctx, call.Key(), cmd)
+	}
+	if client, one := r.Client.(*redis.Client); one && mayShare(client, call, cmd) {
+		return serversOf(client).writer.process(ctx, client, cmd)
 	}
 	return r.Client.Process(ctx, cmd)
 }

@@ -23,6 +23,8 @@ type Operation struct {
 	at   int // where in the call's words the session stands; 0 in a read
 
 	steps func(ctx context.Context) (any, error) // carries out what is no script
+	// Alone carries out, in steps or together with other callers, what is the script alone in a pipeline or a transaction.
+	Alone func(ctx context.Context) (any, error)
 
 	// Orders are those of the ends at which the operation adds elements: it must not overtake others that were given up there, nor be
 	// overtaken when it is.
@@ -100,8 +102,11 @@ func (o Operation) Run(ctx context.Context) (any, error) {
 }
 
 func (o Operation) run(ctx context.Context) (any, error) {
-	if o.steps != nil {
+	switch {
+	case o.steps != nil:
 		return o.steps(ctx)
+	case o.Alone != nil:
+		return o.Alone(ctx)
 	}
 	if o.at == 0 {
 		o.pool.List.Operation(o.Kind, 0)

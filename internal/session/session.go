@@ -213,15 +213,7 @@ func (s *Session) sendAndRead(ctx context.Context, before []any) (reply any, fir
 	if err == nil {
 		reply, err = s.op.gather(reply, last)
 	}
-	return reply, first, inPipeline(err)
-}
-
-// inPipeline returns an error of a context so that unsent does not take it for that of a command which was not sent.
-func inPipeline(err error) error {
-	if err == context.Canceled || err == context.DeadlineExceeded {
-		return fmt.Errorf("in a pipeline: %w", err)
-	}
-	return err
+	return reply, first, script.InPipeline(err)
 }
 
 // sendAside sends the operation so that its values do not pass through Lua.
@@ -235,7 +227,7 @@ func (s *Session) sendAside(ctx context.Context, a Aside) (any, error) {
 	if errors.Is(err, script.ErrNotAtomic) {
 		err = nil
 	}
-	return reply, inPipeline(err)
+	return reply, script.InPipeline(err)
 }
 
 // gather returns the reply of a script with the elements that it has left, which a command has read.

@@ -88,7 +88,7 @@ func New(config Config) *List {
 		e := &l.ends[side]
 		e.list, e.side, e.looking = l, side, make(chan struct{}, 1)
 		e.orders = []*session.Order{&e.order}
-		e.pushes = batch.Kind{Join: e.joinPushes, Share: e.sharePush, Order: &e.order}
+		e.pushes = batch.Kind{Join: e.joinPushes, Share: e.sharePush, Orders: e.orders}
 		e.pops = batch.Kind{Join: e.joinPops, Share: sharePop, Reclaim: e.putBack}
 		e.pusher = batch.New(l.sessions, &e.pushes)
 		e.poper = batch.New(l.sessions, &e.pops)

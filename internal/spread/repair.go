@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/shardedlist/shardedlist/internal/layout"
@@ -18,22 +19,26 @@ var (
 // maxRepairs is how often pointers are set, since clients that have older ones may leave shards outside again.
 const maxRepairs = 3
 
-// Repair lets the pointers enclose all shards of the list, and mends what is between them. It returns what Check finds then.
-func (l *List) Repair(ctx context.Context) error {
+// Repair lets the pointers enclose all shards of the list, and mends what is between them. It returns what Check has found, and what it
+// finds then.
+func (l *List) Repair(ctx context.Context, how layout.Repair) (report []string, err error) {
 	for try := 0; ; try++ {
 		err := l.Check(ctx)
-		if !errors.Is(err, layout.ErrBroken) || try == maxRepairs {
-			return err
+		if errors.Is(err, layout.ErrBroken) && try == 0 {
+			report = strings.Split(err.Error(), "\n")
+		}
+		if !errors.Is(err, layout.ErrBroken) || try == maxRepairs || how.DryRun {
+			return report, err
 		}
 		p, found, problem := l.enclose(ctx)
 		switch {
 		case problem != nil:
-			return problem
+			return report, problem
 		case !found:
-			return err // a repair mends nothing here
+			return report, err // a repair mends nothing here
 		case p != nil:
 			if err := l.mend(ctx, p); err != nil {
-				return err
+				return report, err
 			}
 		}
 	}

@@ -26,7 +26,7 @@ var kinds = map[string]Kind{
 	"lmove": Move,
 	"llen":  Read, "lindex": Read, "lrange": Read, "lpos": Read, "scan": Read, "ttl": Read, "object": Read, "memory": Read, "info": Read,
 	"spread_look": Read, "spread_pos": Read, "survey": Read,
-	"lset": Edit, "linsert": Edit, "lrem": Edit, "ltrim": Edit, "del": Edit, "keys": Edit, "expire": Edit, "rename": Edit, "copy": Edit, "adopt": Edit, "restore": Edit,
+	"lset": Edit, "linsert": Edit, "lrem": Edit, "ltrim": Edit, "on_key": Edit, "del": Edit, "keys": Edit, "expire": Edit, "rename": Edit, "copy": Edit, "adopt": Edit, "restore": Edit,
 	"spread_set": Edit, "spread_delete": Edit, "spread_expire": Edit,
 	"script": Script,
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // own are the scripts that are the library's own business, and those of package limit, which has no lists.
-var own = strings.Fields(`check forget guard release resolve strays sweep
+var own = strings.Fields(`check copy_step forget guard release repair resolve search strays sweep
 	limit_acquire limit_bucket limit_bucket_return limit_day limit_fixed limit_refresh limit_release limit_sliding limit_sliding_return
 	spread_close spread_mend spread_move spread_pointers spread_repair spread_retire spread_shards`)
 

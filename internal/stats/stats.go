@@ -26,6 +26,7 @@ func (l *List) Sibling(name string) *List { return &List{name, l.Counters} }
 type Counters struct {
 	Operations [Kinds]atomic.Int64 // that were sent, however often
 	Repeats    atomic.Int64        // attempts beyond the first
+	AtOnce     atomic.Int64        // searches of long lists that could not be done in steps
 	Lost       atomic.Int64        // calls that ended with ErrOutcomeUnknown
 
 	Pushed, Popped, Moved, PutBack atomic.Int64 // elements
@@ -115,6 +116,13 @@ func (l *List) EndWait(began time.Time) {
 		l.Waiting.Add(-1)
 		l.Waits.Add(1)
 		l.WaitTime.Add(int64(time.Since(began)))
+	}
+}
+
+// SearchedAtOnce counts a search of a long list that could not be done in steps.
+func (l *List) SearchedAtOnce() {
+	if l != nil {
+		l.AtOnce.Add(1)
 	}
 }
 

@@ -6,6 +6,7 @@ package survey
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -45,7 +46,8 @@ func Rows(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq2[R
 		var waiting []string
 		var since time.Time
 		var failed error
-		for names, err := range namesOf(ctx, rdb, o) {
+		known := &names{found: map[string]bool{}, orphans: map[string]bool{}}
+		for names, err := range known.scan(ctx, rdb, o) {
 			if failed = err; err != nil {
 				break
 			}
@@ -61,8 +63,40 @@ func Rows(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq2[R
 			}
 			waiting = nil
 		}
-		if yieldRows(ctx, rdb, waiting, o, yield) && failed != nil {
+		if !yieldRows(ctx, rdb, waiting, o, yield) {
+			return
+		}
+		if failed == nil && len(known.orphans) > 0 {
+			for row, err := range known.lost(ctx, rdb) {
+				if failed = err; err != nil || !yield(row, nil) {
+					break
+				}
+			}
+		}
+		if failed != nil {
 			yield(Row{}, failed)
+		}
+	}
+}
+
+// lost yields a row for each list of which there are only shards that no meta knows. Of a list that has been begun anew, a row was yielded.
+func (n *names) lost(ctx context.Context, rdb redis.UniversalClient) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		lost, err := Lost(ctx, rdb)
+		if err != nil {
+			yield(Row{}, err)
+			return
+		}
+		for name, shards := range lost {
+			if n.found[name] {
+				continue
+			}
+			keys := oneslot.KeysOf(name)
+			row := Row{Name: name, Slot: keys.Slot(), Node: nodeOf(ctx, rdb, keys.Meta), LookedAgo: -1, At: time.Now()}
+			row.fail(fmt.Errorf("%w: %d", ErrLost, shards))
+			if !yield(row, nil) {
+				return
+			}
 		}
 	}
 }
@@ -99,8 +133,14 @@ func Look(ctx context.Context, rdb redis.UniversalClient, names []string, o Opti
 
 const timesKey = ":queue:times" // of a queue, see lua/shared/jobs.lua
 
-// namesOf yields the names that keys tell of, each once, as many at a time as a step finds. There may be no list of a name.
-func namesOf(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq2[[]string, error] {
+// names are what a scan has found.
+type names struct {
+	found   map[string]bool
+	orphans map[string]bool // metas that keys of shards tell of, and that were not found
+}
+
+// scan yields the names that keys tell of, each once, as many at a time as a step finds. There may be no list of a name.
+func (n *names) scan(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq2[[]string, error] {
 	matches := func(string) bool { return true }
 	pattern := "*"
 	if o.Match != "" {
@@ -115,7 +155,6 @@ func namesOf(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq
 		if o.Progress != nil {
 			keys, _ = scan.Size(ctx, rdb) // if a master is away, the scan tells
 		}
-		found := map[string]bool{}
 		_, single := rdb.(*redis.Client)
 		var failed error
 		for half, filters := range filters {
@@ -129,8 +168,14 @@ func namesOf(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq
 				}
 				var names []string
 				for _, key := range slices.Concat(page.Keys...) {
-					if name := nameOf(key, half); name != "" && matches(name) && !found[name] {
-						found[name] = true
+					if _, ok := oneslot.ShardPrefix(key); ok && half == 0 && o.Match == "" {
+						meta, _ := oneslot.Owner(key)
+						n.orphans[meta] = true
+					} else if half == 1 {
+						delete(n.orphans, key)
+					}
+					if name := nameOf(key, half); name != "" && matches(name) && !n.found[name] {
+						n.found[name] = true
 						names = append(names, name)
 					}
 				}

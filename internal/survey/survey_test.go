@@ -271,6 +271,32 @@ func TestABrokenListHasARow(t *testing.T) {
 	})
 }
 
+// Shards that no meta knows have a row, but those of a list that was renamed do not.
+func TestALostListHasARow(t *testing.T) {
+	t.Parallel()
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Cluster) {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, redistest.Start(t, kind))
+			w.space = ""
+			w.list("sound", 10, shardedlist.WithCapacity(1))
+			w.list("lost", 10, shardedlist.WithCapacity(1))
+			require.NoError(t, w.list("{a}former", 10, shardedlist.WithCapacity(1)).Rename(t.Context(), "{a}renamed"))
+			require.NoError(t, w.rdb.Del(t.Context(), "{lost}:meta").Err())
+			rows := map[string]survey.Row{}
+			for row, err := range survey.Rows(t.Context(), w.rdb, survey.Options{}) {
+				require.NoError(t, err)
+				rows[row.Name] = row
+			}
+			require.Len(t, rows, 3)
+			assert.NoError(t, rows["sound"].Err)
+			assert.NoError(t, rows["{a}renamed"].Err)
+			assert.ErrorIs(t, rows["lost"].Err, shardedlist.ErrBroken)
+			assert.ErrorContains(t, rows["lost"].Err, "no meta knows its shards: 10")
+		})
+	}
+}
+
 // Nothing that a list is stored in is taken for a plain list, nor are the keys of limiters and queues.
 func TestKeysOfTheLibraryAreNoLists(t *testing.T) {
 	t.Parallel()

@@ -1,44 +1,93 @@
 -- Copies the list, as COPY does.
 --
--- requires: shared/transfer
+-- requires: shared/transfer shared/searched
 --
 -- KEYS  see shared/transfer.lua
--- ARGV  see shared/transfer.lua
--- Reply see shared/transfer.lua
--- Cost  O(elements), and three calls a shard. The sweep is bounded.
+-- ARGV  1 to 5 see shared/transfer.lua; 6 '' to copy all shards; or how many shards to copy at the most; or that, and behind a
+--       space each the name of the note and the ranges of shards that steps have copied, as for shared/searched.lua, and the
+--       prefix of these copies, which is that of the new list
+-- Reply see shared/transfer.lua; or MORE: nothing, and steps must come before
+-- Cost  O(elements that no step has copied), three calls for each of their shards, and one for each other. The sweep is
+--       bounded.
 --
--- Safe for what shared/transfer.lua says.
+-- Safe for what shared/transfer.lua says. The first shard to be copied is one at an end, which no step copies for good, so OOM
+-- refuses the command with nothing changed. The note is dropped: a step that comes late must not copy over a shard of the new
+-- list.
 
 local from, to, must_ring = open_both(true)
 if not from then
   return to
 end
 
--- find_shards returns the error for a shard that is not here.
-local function find_shards()
+-- find_shards returns the shards that no step has copied, or nil and the error for one that is not here; or MORE if there are
+-- more than most.
+local function find_shards(most)
+  local shards = {}
   for id = from.first, from.last do
-    local size, reason = shard_length(from, id)
-    if not size then
-      return reason
+    if not known_at(id) then
+      local size, reason = shard_length(from, id)
+      if not size then
+        return nil, reason
+      end
+      shards[#shards + 1] = id
+    end
+    if #shards > most then
+      return nil, MORE
+    end
+  end
+  return shards
+end
+
+-- adopt_copies makes the shards that steps have copied those of the new list. What has been popped meanwhile is to be swept.
+local function adopt_copies(prefix, ranges)
+  to.shards, to.own, to.first = prefix, nil, from.first
+  to.searches = to.searches and ''
+  local low, high = from.first, from.last
+  for first, last in string.gmatch(ranges, '(%-?%d+):(%-?%d+),') do
+    low, high = math.min(low, first), math.max(high, last)
+  end
+  if low < from.first or high > from.last then
+    to.own = { lo = low, hi = high, shards = prefix }
+    to.stale = to.stale or {}
+    table.insert(to.stale, to.own)
+  end
+end
+
+-- keep_copies keeps the shards that steps have copied, and makes them expire as those of the list do. One that is not there any
+-- more is copied again.
+local function keep_copies(ttl)
+  for id = from.first, from.last do
+    local key = to.shards .. id
+    local kept = ttl and redis.call('PEXPIREAT', key, ttl) or redis.call('PERSIST', key)
+    if kept == 0 and known_at(id) then
+      redis.call('COPY', from.shards .. id, key, 'REPLACE')
     end
   end
 end
 
--- copy makes new shards, with ids beyond those that are still to be swept, and then meta. It returns an error if it cannot.
+-- copy makes new shards, with ids beyond those that are still to be swept, or those that steps have made, and then meta. It
+-- returns an error if it cannot.
 local function copy()
-  identify(to)
-  local shift = to.first - from.first
-  local problem = find_shards()
+  local most, ranges, copies = string.match(ARGV[6], '^(%d*) ?%S* ?(%S*) ?(.*)$')
+  local shards, problem = find_shards(tonumber(most) or math.huge)
   if problem then
     return problem
   end
-  for id = from.first, from.last do
+  if copies ~= '' then
+    adopt_copies(copies, ranges)
+  end
+  identify(to)
+  local shift = to.first - from.first
+  for _, id in ipairs(shards) do
     redis.call('LLEN', to.shards .. (id + shift))
   end
   local expiry = redis.call('HMGET', KEYS[1], 'expires', 'ttl', 'walk')
   local meta_ttl = redis.call('PTTL', KEYS[1])
-  for id = from.first, from.last do
+  for _, id in ipairs(shards) do
     redis.call('COPY', from.shards .. id, to.shards .. (id + shift), 'REPLACE')
+  end
+  if copies ~= '' then
+    keep_copies(expiry[2])
   end
   to.last = from.last + shift
   redis.call('HDEL', META, 'expires', 'ttl', 'walk')
@@ -80,7 +129,7 @@ local function to_plain()
   if is_moving(redis.pcall('EXISTS', key, from.shards .. from.first, PREFIX .. 'never')) then
     return redis.error_reply('TRYAGAIN the list is moving to another node')
   end
-  local problem = find_shards()
+  local _, problem = find_shards(math.huge)
   if problem then
     return problem
   end
@@ -96,12 +145,18 @@ local function to_plain()
   save_list(to)
 end
 
-local problem = (to.restored and to_plain or from.restored and from_plain or copy)()
+local problem = begin_search(from, ARGV[6]) or (to.restored and to_plain or from.restored and from_plain or copy)()
+if problem == MORE then
+  use(1)
+  touch()
+  save_result('MORE')
+end
 if problem then
   return problem
 end
 local verdict = complete(to, must_ring)
 use(1)
+end_search(from)
 shrink(from)
 save_result(verdict)
 return verdict

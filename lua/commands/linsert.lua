@@ -1,11 +1,12 @@
 -- Inserts a value before or after the leftmost element that equals a pivot, as LINSERT does.
 --
--- requires: shared/session shared/short_key shared/length shared/sweep shared/put shared/take_in
+-- requires: shared/session shared/short_key shared/length shared/sweep shared/put shared/take_in shared/searched
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 'before' or 'after' in any case, 5 the pivot, 6 the value, 7 the capacity if the
---       list outgrows its key
--- Reply the length of the list, -1 if there is no pivot, or 0 if there is no list. An error changes nothing
+--       list outgrows its key, 8 see shared/searched.lua
+-- Reply the length of the list, -1 if there is no pivot, or 0 if there is no list; or MORE: steps must come before. An error
+--       changes nothing
 -- Cost  O(elements up to the pivot), two calls a shard; then three calls for each shard from there to the nearer end.
 --
 -- The shard of the pivot is then one over its capacity. It moves an element to its neighbour, and so on to the nearer end.
@@ -16,7 +17,7 @@
 
 local done, failure = replay()
 if done or failure then
-  return tonumber(done) or failure
+  return tonumber(done) or failure or MORE
 end
 local where, pivot, value = string.lower(ARGV[4]), ARGV[5], ARGV[6]
 local knows = where == 'before' or where == 'after'
@@ -40,28 +41,36 @@ if not head then
 end
 
 -- Read: where the pivot is, and the shards that move an element.
-local size
+local size, found
 local id = list.first
-while id <= list.last and not redis.call('LPOS', list.shards .. id, pivot) do
-  size, problem = shard_length(list, id)
-  if not size then
-    return problem
+problem = begin_search(list, ARGV[8])
+while not problem and id <= list.last and not found do
+  if known_at(id) ~= '' then
+    size, problem = shard_length(list, id)
+    local offsets = size and find_in(list, id, size, pivot, 1, 1, size)
+    problem = problem or not offsets and MORE or nil
+    found = offsets and offsets[1]
   end
-  id = id + 1
+  id = found and id or id + 1
+end
+if problem == MORE then
+  save_result('MORE')
+end
+if problem then
+  return problem
 end
 if id > list.last then
   local result = length == 0 and 0 or -1
+  end_search(list)
   sweep(list)
   save_result(result)
   return result
 end
 local left = id - list.first < list.last - id
 local step, stop = left and -1 or 1, left and list.first or list.last
-for on_the_way = id + step, stop, step do
-  size, problem = shard_length(list, on_the_way)
-  if not size then
-    return problem
-  end
+problem = shard_lengths(list, id, stop, step, {})
+if problem then
+  return problem
 end
 local room, plan = plan_put(list, left, left and head or tail, 1, cap, #value)
 if not room then
@@ -77,6 +86,8 @@ for from = id, stop - step, step do
   local element = redis.call(left and 'LPOP' or 'RPOP', list.shards .. from)
   redis.call(left and 'RPUSH' or 'LPUSH', list.shards .. (from + step), element)
 end
+save_searches(list, math.min(id, stop), math.max(id, stop))
+end_search(list)
 if plan then
   claim_shard(list, stop, plan[1], not left, plan.ttl)
   list[left and 'first' or 'last'] = stop

@@ -127,6 +127,7 @@ elseif reversed then
   for i, place in ipairs(places) do
     redis.call('LSET', source.shards .. place[1], place[2], moved[i])
   end
+  save_searches(source, FROM_LEFT and source.first or id, FROM_LEFT and id or source.last)
 end
 if passes then
   pass_on(source)

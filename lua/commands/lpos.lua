@@ -1,15 +1,15 @@
 -- Returns the indices of elements that equal a value, as LPOS does.
 --
--- requires: shared/length shared/take_in
+-- requires: shared/length shared/take_in shared/searched
 --
 -- KEYS  1 meta
--- ARGV  1 the value, 2… the options, as LPOS takes them
--- Reply the index, or nil if there is none; with COUNT, an array of indices
+-- ARGV  1 see shared/searched.lua, 2 the value, 3… the options, as LPOS takes them
+-- Reply the index, or nil if there is none; with COUNT, an array of indices; or MORE: steps must come before
 -- Flags allow-oom
 -- Cost  O(elements searched), one call a shard, or two if no element of the shard equals the value.
 
 -- The server checks the options, and does so before it finds that meta is no list.
-local verdict = redis.pcall('LPOS', META, unpack(ARGV))
+local verdict = redis.pcall('LPOS', META, unpack(ARGV, 2))
 if type(verdict) == 'table' and verdict.err and not string.find(verdict.err, 'WRONGTYPE', 1, true) then
   return verdict
 end
@@ -22,10 +22,10 @@ if not head then
   return tail
 end
 local options = { RANK = 1, MAXLEN = 0 }
-for i = 2, #ARGV, 2 do
+for i = 3, #ARGV, 2 do
   options[string.upper(ARGV[i])] = tonumber(ARGV[i + 1])
 end
-for i = 2, #ARGV, 2 do
+for i = 3, #ARGV, 2 do
   if ARGV[i + 1] == '-9223372036854775808' then
     -- Only Redis 7.0 and older let it pass. They cannot negate it, and so take any element for one of that rank.
     options.RANK = -1
@@ -36,6 +36,10 @@ local skip = math.abs(options.RANK) - 1
 local wanted = options.COUNT == 0 and length or options.COUNT or 1
 local unread = options.MAXLEN == 0 and length or math.min(options.MAXLEN, length)
 
+problem = begin_search(list, ARGV[1])
+if problem then
+  return problem
+end
 local found = {}
 local id, before = list.first, 0 -- the shard, and the number of elements to the left of it
 if step < 0 then
@@ -44,8 +48,10 @@ end
 while unread > 0 and #found < wanted do
   local size = length_of(list, id, head, tail)
   local most = math.min(skip + wanted - #found, size)
-  local offsets = redis.call('LPOS', list.shards .. id, ARGV[1], 'RANK', step, 'COUNT', most, 'MAXLEN', math.min(unread, size))
-  if #offsets == 0 and redis.call('LLEN', list.shards .. id) == 0 then
+  local offsets = find_in(list, id, size, ARGV[2], step, most, math.min(unread, size), true)
+  if not offsets then
+    return MORE
+  elseif #offsets == 0 and known_at(id) ~= '' and redis.call('LLEN', list.shards .. id) == 0 then
     return missing(list, id)
   end
   for _, offset in ipairs(offsets) do

@@ -4,8 +4,8 @@
 --
 -- KEYS  1 meta
 -- ARGV  1 to 3 see shared/operation.lua, 4 how many: from the left end if positive, from the right end if negative, all if 0,
---       5 the value
--- Reply how many elements were removed
+--       5 the value, 6 see shared/searched.lua
+-- Reply how many elements were removed; or MORE: nothing, and steps must come before
 -- Flags allow-oom
 -- Cost  O(elements searched), two calls a shard. Then the gaps are closed from the nearer end of the list: O(elements that
 --       move), each of them once, and about four calls for each shard from there to the farthest gap.
@@ -15,7 +15,7 @@
 
 local done, failure = replay()
 if done or failure then
-  return tonumber(done) or failure
+  return tonumber(done) or failure or MORE
 end
 local short = short_key()
 if short then
@@ -31,9 +31,16 @@ local head, tail, length = measure(list)
 if not head then
   return tail
 end
+problem = begin_search(list, ARGV[6])
 local plan
-plan, problem = plan_remove(list, length, tonumber(ARGV[4]), ARGV[5])
-if not plan then
+if not problem then
+  plan, problem = plan_remove(list, length, tonumber(ARGV[4]), ARGV[5])
+end
+if problem == MORE then
+  touch()
+  save_result('MORE')
+  return MORE
+elseif not plan then
   return problem
 end
 
@@ -41,6 +48,9 @@ if plan.removed == 0 then
   touch()
 else
   remove_planned(list, plan)
+end
+if not is_empty(list) then
+  end_search(list)
 end
 sweep(list)
 shrink(list)

@@ -44,6 +44,7 @@ end
 
 redis.call('LSET', list.shards .. id, offset, ARGV[5])
 if id ~= list.first and id ~= list.last then
+  save_searches(list, id, id)
   save_list(list) -- to watch a list is to watch meta and the ends
 end
 sweep(list)

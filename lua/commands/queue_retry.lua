@@ -31,6 +31,7 @@ if not head then
   return tail
 end
 local plan
+begin_search(list, '')
 plan, problem = plan_remove(list, length, 1, ARGV[5])
 if not plan then
   return problem

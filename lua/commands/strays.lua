@@ -1,6 +1,6 @@
 -- Finds stray shards: those that no meta knows, because theirs was evicted or deleted while the list had elements.
 --
--- requires: shared/list shared/size
+-- requires: shared/list shared/size shared/knows_shard
 --
 -- KEYS  1 meta
 -- ARGV  1 'unlink' to unlink the strays, else '', 2 the prefix of the shards' keys, which no other meta knows; 3… ids of shards
@@ -18,22 +18,10 @@ if problem then
 end
 local prefix = ARGV[2]
 
--- is_known tells whether meta knows the shard, as a part of the list or as one to sweep.
-local function is_known(id)
-  if prefix == list.shards and id >= list.first and id <= list.last then
-    return true
-  end
-  for _, range in ipairs(list.stale or {}) do
-    if prefix == range.shards and id >= range.lo and id <= range.hi then
-      return true
-    end
-  end
-end
-
 local strays = {}
 for i = 3, #ARGV do
   local id = ARGV[i]
-  if not is_known(tonumber(id)) then
+  if not knows_shard(list, prefix, tonumber(id)) then
     local size, away = size_of(prefix .. id)
     if away then
       return missing({ shards = prefix }, id)

@@ -26,7 +26,7 @@ local NEAR -- the key of its shard at this end, or the plain key
 local JOIN -- the end that newcomers join
 local HAS_ELEMENTS -- whether there are shards, and no newcomers
 local SHORT -- whether the list is what the plain key holds, as far as meta says; then NEAR may be absent, or of any type
-local EXPIRES -- whether the list has an expiry: then its pointers have to stay as they are
+local EXPIRES -- whether the list has an expiry, or is being searched: then its pointers have to stay as they are
 
 -- In each call:
 
@@ -38,10 +38,11 @@ if FAST and type(WRITTEN) == 'string' then
   local more, first, last, cap, digit, shards = string.match(WRITTEN, POINTERS)
   local ending = more and string.byte(shards, -1)
   FAST = ending and ending ~= EQUALS
-  if FAST and more == '+' then -- an expiry may be there, if nothing else is
-    local m = redis.call('HMGET', META, 'expires', 'stale', 'records', 'walk', 'restores', 'part', 'caps')
-    local time = m[1] and not (m[2] or m[3] or m[4] or m[5] or m[6] or m[7]) and redis.call('TIME')
-    EXPIRES = time and time[1] * 1000 + time[2] / 1000 < m[1] + 0
+  if FAST and more == '+' then -- an expiry and searches may be there, if nothing else is
+    local m = redis.call('HMGET', META, 'expires', 'stale', 'records', 'walk', 'restores', 'part', 'caps', 'searches')
+    EXPIRES = (m[1] or m[8]) and not (m[2] or m[3] or m[4] or m[5] or m[6] or m[7])
+    local time = EXPIRES and m[1] and redis.call('TIME')
+    EXPIRES = EXPIRES and (not time or time[1] * 1000 + time[2] / 1000 < m[1] + 0)
     FAST = EXPIRES and first + 0 <= last + 0
   end
   if FAST then

@@ -97,6 +97,7 @@ local function carve(list, left)
   local number = shift_elements(outer, inner, left, math.min(lacks, size))
   set_ttl(list, to, ttl)
   set_ttl(list, from, ttl) -- which the TTL cursor may have passed
+  save_searches(list, left and from or to, left and to or from)
   list[left and 'first' or 'last'] = number < size and from or to
   list.part = number < lacks and to or nil
   save_list(list)

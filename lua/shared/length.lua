@@ -36,6 +36,33 @@ local function length_of(list, id, head, tail)
   return id == list.first and head or id == list.last and tail or cap_at(list, id) - (id == list.part and list.lacks or 0)
 end
 
+-- shard_lengths adds the lengths of shards, from one to another in steps of 1 or -1, to those of shards by id. It returns the
+-- error for one that is not here. Shards between the ends are full, so that is one call for many.
+local function shard_lengths(list, from, to, step, lengths)
+  local ids, keys = {}, {}
+  for id = from, to, step do
+    if not lengths[id] and id > list.first and id < list.last and id ~= list.part then
+      ids[#ids + 1], keys[#keys + 1] = id, list.shards .. id
+    end
+    if #keys == 1000 or id == to then
+      local all = #keys > 0 and redis.call('EXISTS', unpack(keys)) == #keys
+      for _, full in ipairs(all and ids or {}) do
+        lengths[full] = cap_at(list, full)
+      end
+      ids, keys = {}, {}
+    end
+  end
+  for id = from, to, step do
+    if not lengths[id] then
+      local problem
+      lengths[id], problem = shard_length(list, id)
+      if problem then
+        return problem
+      end
+    end
+  end
+end
+
 -- find_between returns the error for a shard between the ends that is not here. measure has found the ends.
 local function find_between(list, id)
   if id == list.first or id == list.last then

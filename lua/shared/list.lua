@@ -13,6 +13,7 @@
 --   caps         what the capacities of shards are, see shared/capacities.lua
 --   restores     1 while commands/restore.lua turns the list into a plain one; or the time until which commands/rename.lua is
 --                making its shards one
+--   searches     searches in steps, see shared/searches.lua
 --   part         the id of a shard between the ends that may have fewer elements than the capacity, since a step has moved only
 --                some: the neighbour of one end shard
 --
@@ -126,13 +127,14 @@ do
 
   -- read_more reads the other fields of meta. It returns the time at which the list expires, or nil.
   local function read_more(list)
-    local m = redis.call('HMGET', META, 'stale', 'expires', 'records', 'walk', 'restores', 'part', 'ttl', 'caps')
+    local m = redis.call('HMGET', META, 'stale', 'expires', 'records', 'walk', 'restores', 'part', 'ttl', 'caps', 'searches')
     read_records(list, m[3])
     read_stale(list, m[1])
     list.more, list.restores, list.ttl = m[4], m[5] == '1' and m[5], m[7]
     list.part = tonumber(m[6] or nil)
     list.saved_part = list.part
     read_steps(list, m[8])
+    list.searches = m[9] or nil
     list.gathers = m[5] and m[5] ~= '1' and tonumber(m[5]) > clock()
     return tonumber(m[2] or nil)
   end

@@ -26,7 +26,7 @@ local function missing(list, id)
   if is_away(list.shards .. id) then
     return redis.error_reply('TRYAGAIN shard ' .. id .. ' is moving to another node')
   end
-  return redis.error_reply('BROKENLIST shard ' .. id .. ' is missing')
+  return redis.error_reply('BROKENLIST shard ' .. id .. ' is missing: shardedlist repair closes the gap')
 end
 
 -- unreadable returns the error to reply with, if a shard is no list, or is away. With a raw error, the client would look for

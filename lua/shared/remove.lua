@@ -4,7 +4,7 @@
 -- moves, a deleted key cannot be created again. So elements are copied to their new shard. Those that a shard has given away,
 -- or loses together with all others, stay in it as stale ones until it has been filled again.
 --
--- requires: shared/list shared/emptied shared/shards shared/values
+-- requires: shared/list shared/length shared/emptied shared/shards shared/values shared/searched
 
 -- plan_gaps says what closing the gaps from one end, near, takes: far is the outermost shard at the other end that keeps
 -- elements. gap is the farthest gap between the two, or lies beyond near if there is none. shards is the number from there to
@@ -27,7 +27,8 @@ local function plan_gaps(list, plan, step)
 end
 
 -- plan_remove reads every shard that changes if so many elements are removed: from the left end if count is positive, from the
--- right end if negative, all if 0. It returns a plan, whose field removed says how many there are; or nil and the error.
+-- right end if negative, all if 0. It returns a plan, whose field removed says how many there are; or nil and the error, or
+-- MORE. shared/searched.lua explains what is known.
 local function plan_remove(list, length, count, value)
   local problem
   local direction = count < 0 and -1 or 1
@@ -36,17 +37,19 @@ local function plan_remove(list, length, count, value)
   local lowest, highest, removed = math.huge, -math.huge, 0
   local id = count < 0 and list.last or list.first
   while removed < wanted and id >= list.first and id <= list.last do
-    local size
-    size, problem = shard_length(list, id)
-    if not size then
-      return nil, problem
+    if known_at(id) ~= '' then
+      local size
+      size, problem = shard_length(list, id)
+      local found = size and find_in(list, id, size, value, direction, math.min(wanted - removed, size), size)
+      if not found then
+        return nil, problem or MORE
+      end
+      keeps[id] = size - #found
+      loses[id] = #found > 0 and #found or nil
     end
-    local found = redis.call('LPOS', list.shards .. id, value, 'RANK', direction, 'COUNT', math.min(wanted - removed, size))
-    keeps[id] = size - #found
-    if #found > 0 then
-      loses[id] = #found
+    if loses[id] then
       lowest, highest = math.min(lowest, id), math.max(highest, id)
-      removed = removed + #found
+      removed = removed + loses[id]
     end
     id = id + direction
   end
@@ -60,36 +63,35 @@ local function plan_remove(list, length, count, value)
     chosen = other
   end
   plan.chosen = chosen
-  for changing = chosen.gap, chosen.near, chosen.step do
-    if not keeps[changing] then
-      keeps[changing], problem = shard_length(list, changing)
-      if problem then
-        return nil, problem
-      end
-    end
+  problem = shard_lengths(list, chosen.gap, chosen.near, chosen.step, keeps)
+  if problem then
+    return nil, problem
   end
   return plan
 end
 
--- move_elements moves a number of elements from a shard to the next one to fill, which is farther from the near end.
+-- move_elements moves a number of elements from a shard to the next one to fill, which is farther from the near end. A shard
+-- that keeps some and has no stale ones gives them away at once.
 local function move_elements(list, plan, stale, from, to, number)
   local keeps, step = plan.keeps, plan.chosen.step
+  local dropped = stale[from] or 0
+  local pops = dropped == 0 and number < keeps[from]
   for moved = 0, number - 1, UNPACK_MAX do
     local size = math.min(UNPACK_MAX, number - moved)
-    local start = step > 0 and (stale[from] or 0) + moved or keeps[from] - moved - size
-    local elements = redis.call('LRANGE', list.shards .. from, start, start + size - 1)
-    if step > 0 then
-      redis.call('RPUSH', list.shards .. to, unpack(elements))
+    local start = step > 0 and dropped + moved or keeps[from] - moved - size
+    local elements
+    if pops then
+      elements = redis.call(step > 0 and 'LPOP' or 'RPOP', list.shards .. from, size)
     else
-      local reversed = {}
-      for i = size, 1, -1 do
-        reversed[#reversed + 1] = elements[i]
+      elements = redis.call('LRANGE', list.shards .. from, start, start + size - 1)
+      for i = 1, step < 0 and size / 2 or 0 do
+        elements[i], elements[size + 1 - i] = elements[size + 1 - i], elements[i]
       end
-      redis.call('LPUSH', list.shards .. to, unpack(reversed))
     end
+    redis.call(step > 0 and 'RPUSH' or 'LPUSH', list.shards .. to, unpack(elements))
   end
   keeps[from], keeps[to] = keeps[from] - number, keeps[to] + number
-  stale[from] = (stale[from] or 0) + number
+  stale[from] = not pops and dropped + number or nil
 end
 
 -- close_gaps moves elements toward the far end. stale has the number of elements, by id of the shard, that are to be dropped.
@@ -124,6 +126,7 @@ local function close_gaps(list, plan, stale)
   end
   local first = step > 0 and far or to - step
   local last = step > 0 and to - step or far
+  save_searches(list, math.min(chosen.gap, near), math.max(chosen.gap, near))
   if first ~= list.first or last ~= list.last then
     list.first, list.last = first, last
     save_list(list)

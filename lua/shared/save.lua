@@ -1,6 +1,6 @@
 -- Writes the state of a list to meta.
 --
--- requires: shared/write_pointers shared/stale shared/capacities
+-- requires: shared/write_pointers shared/stale shared/capacities shared/searches
 
 -- save_list writes the state of the list, but not what only commands/expire.lua and commands/copy.lua write: they set more,
 -- so that others look for it.
@@ -34,7 +34,7 @@ do
 
   function save_list(list)
     local more = list.stale or list.expires or list.records or list.old_records or list.more or list.restores or list.gathers
-      or list.part or list.saved_part or list.steps or list.saved_steps
+      or list.part or list.saved_part or list.steps or list.saved_steps or list.searches and list.searches ~= ''
     if list.short then
       local short = list.short
       if list.armed or list.stale or list.records or list.old_records then
@@ -55,5 +55,8 @@ do
     end
     save_part(list)
     save_steps(list)
+    if list.has_meta ~= false then
+      save_searches(list)
+    end
   end
 end

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -164,10 +165,11 @@ func testNoWakeUpOfManyListsIsLost(t *testing.T, server *redistest.Server, kille
 		}
 	}
 	producing := server.Client(t)
+	var kills atomic.Int64
 	for i := range lists {
 		list := harness.OpenList(t, producing, prefix+strconv.Itoa(i), shardedlist.WithCapacity(2))
 		producers.Go(func() {
-			for round := range rounds { // each of which needs a ring
+			for round := 0; round < rounds || killed && kills.Load() == 0 && ctx.Err() == nil; round++ { // each of which needs a ring
 				values := harness.Numbers(0, 1+round%3)
 				_, err := list.RPush(t.Context(), values...)
 				assert.NoError(t, err)
@@ -182,14 +184,13 @@ func testNoWakeUpOfManyListsIsLost(t *testing.T, server *redistest.Server, kille
 			}
 		})
 	}
-	var kills int64
 	killing, end := context.WithCancel(ctx)
 	if killed {
 		consumers.Go(func() {
 			for killing.Err() == nil {
 				for _, node := range server.Nodes() {
 					n, _ := node.Client(t).(*redis.Client).ClientKillByFilter(killing, "TYPE", "pubsub").Result()
-					kills += n
+					kills.Add(n)
 				}
 				_ = script.Sleep(killing, 100*time.Millisecond)
 			}
@@ -200,7 +201,7 @@ func testNoWakeUpOfManyListsIsLost(t *testing.T, server *redistest.Server, kille
 	stop()
 	consumers.Wait()
 	if killed {
-		assert.Positive(t, kills)
+		assert.Positive(t, kills.Load())
 	}
 }
 

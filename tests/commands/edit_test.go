@@ -240,6 +240,7 @@ func TestEditsCostWhatMoves(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t, redistest.Redis).Client(t).(*redis.Client)
 	list := harness.NewList(t, rdb, shardedlist.WithCapacity(10))
+	harness.OneSlot(list).SearchStep = 50_000
 	_, err := list.RPush(t.Context(), harness.Numbers(0, 100_000)...)
 	require.NoError(t, err)
 	for _, test := range []struct {

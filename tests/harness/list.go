@@ -43,11 +43,15 @@ func NewSharded(t testing.TB, rdb redis.UniversalClient, capacity int, values []
 // UniqueName is a name that no other test uses, nor the same one when it is run again.
 func UniqueName(t testing.TB) string { return t.Name() + "-" + uuid.NewString() }
 
+// SearchStep is how many elements lists of tests search at once, of which a shard costs 25 more: so that they search in steps.
+const SearchStep = 100
+
 // OpenList is NewList for a name that other lists may share.
 func OpenList(t testing.TB, rdb redis.UniversalClient, name string, opts ...shardedlist.Option) *shardedlist.ShardedList {
 	t.Helper()
 	list, err := shardedlist.New(rdb, name, opts...)
 	require.NoError(t, err)
+	OneSlot(list).SearchStep = SearchStep
 	t.Cleanup(func() {
 		if !t.Failed() {
 			assert.NoError(t, list.Check(context.Background()))

@@ -285,7 +285,7 @@ func EveryCall(list, other *shardedlist.ShardedList) map[string]func(ctx context
 		"Del":           func(ctx context.Context) error { return ErrorOf(list.Del(ctx)) },
 		"Info":          func(ctx context.Context) error { return ErrorOf(list.Info(ctx)) },
 		"Check":         list.Check,
-		"Repair":        list.Repair,
+		"Repair":        func(ctx context.Context) error { return ErrorOf(list.Repair(ctx, shardedlist.RepairOptions{})) },
 		"DelStrays":     func(ctx context.Context) error { return ErrorOf(list.DelStrays(ctx)) },
 		"All": func(ctx context.Context) error {
 			for _, err := range list.All(ctx) {

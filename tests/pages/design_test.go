@@ -66,6 +66,11 @@ func TestDesignPageNamesEveryKey(t *testing.T) {
 	assert.False(t, aside.End(t))
 	_, err = jobs.LPopCount(t.Context(), 3)
 	require.NoError(t, err)
+	begin := script.NewCall(script.Load("search"), []any{harness.Keys(jobs).Meta}, 4)
+	begin.Args = append(begin.Args, "begin", "id", "", 1000)
+	_, err = (&script.Runner{Client: rdb}).Run(t.Context(), begin)
+	require.NoError(t, err)
+	look() // is searched
 	_, err = harness.Bare(harness.OneSlot(jobs).Expire(layout.Expiry{How: layout.ExpireIn, Milliseconds: time.Hour.Milliseconds()})).Run(t.Context())
 	require.NoError(t, err)
 	look() // expires, and is not through with its shards

@@ -78,7 +78,7 @@ func TestRepairOfPointersThatWereTakenBack(t *testing.T) {
 			require.ErrorIs(t, list.Check(ctx), shardedlist.ErrBroken)
 
 			other := harness.OpenList(t, rdb, list.Name())
-			require.NoError(t, other.Repair(ctx))
+			require.NoError(t, harness.ErrorOf(other.Repair(ctx, shardedlist.RepairOptions{})))
 			whole(t, other, harness.Words(harness.Numbers(-6, 10)))
 			for i := -6; i < 10; i++ {
 				value, err := other.LPop(ctx)
@@ -111,7 +111,7 @@ func TestRepairOfPointersFromBeforePops(t *testing.T) {
 		takeBack()
 
 		other := harness.OpenList(t, rdb, list.Name())
-		require.NoError(t, other.Repair(ctx))
+		require.NoError(t, harness.ErrorOf(other.Repair(ctx, shardedlist.RepairOptions{})))
 		whole(t, other, harness.Words(harness.Numbers(9, 20)))
 		value, err := other.LPop(ctx)
 		require.NoError(t, err)
@@ -142,7 +142,7 @@ func TestRepairOfPointersThatAreLost(t *testing.T) {
 			for _, node := range server.Nodes() {
 				require.NoError(t, node.Client(t).ConfigSet(ctx, "maxmemory", "1").Err())
 			}
-			require.NoError(t, other.Repair(ctx))
+			require.NoError(t, harness.ErrorOf(other.Repair(ctx, shardedlist.RepairOptions{})))
 			for _, node := range server.Nodes() {
 				require.NoError(t, node.Client(t).ConfigSet(ctx, "maxmemory", "0").Err())
 			}
@@ -173,7 +173,7 @@ func TestRepairReplacesALostShard(t *testing.T) {
 		takeBack()
 
 		other := harness.OpenList(t, rdb, list.Name())
-		require.NoError(t, other.Repair(ctx))
+		require.NoError(t, harness.ErrorOf(other.Repair(ctx, shardedlist.RepairOptions{})))
 		want := slices.Concat(harness.Words(harness.Numbers(0, 4)), harness.Words(harness.Numbers(6, 10)))
 		whole(t, other, want)
 		for range 3 {
@@ -200,7 +200,7 @@ func TestRepairBringsNoDeletedListBack(t *testing.T) {
 		require.NoError(t, err)
 		_, err = list.RPush(ctx, harness.Numbers(2, 4)...)
 		require.NoError(t, err)
-		require.NoError(t, list.Repair(ctx)) // and a sound one stays as it is
+		require.NoError(t, harness.ErrorOf(list.Repair(ctx, shardedlist.RepairOptions{}))) // and a sound one stays as it is
 		generation := generationOf(t, list)
 		for id := range int64(2) { // as a delete closes the ends
 			part, field := spread.PartOf(list.Name(), int(id), 2), fmt.Sprintf("%d.%d", generation, id)
@@ -210,12 +210,12 @@ func TestRepairBringsNoDeletedListBack(t *testing.T) {
 		require.NoError(t, rdb.Del(ctx, harness.Keys(list).Meta).Err())
 
 		other := harness.OpenList(t, rdb, list.Name(), shardedlist.WithParts(2))
-		require.ErrorIs(t, other.Repair(ctx), shardedlist.ErrBroken)
+		require.ErrorIs(t, harness.ErrorOf(other.Repair(ctx, shardedlist.RepairOptions{})), shardedlist.ErrBroken)
 		assert.Empty(t, harness.Content(t, other))
 		deleted, err := other.DelStrays(ctx)
 		require.NoError(t, err)
 		assert.EqualValues(t, 2, deleted)
-		require.NoError(t, other.Repair(ctx))
+		require.NoError(t, harness.ErrorOf(other.Repair(ctx, shardedlist.RepairOptions{})))
 		_, err = other.RPush(ctx, "new")
 		require.NoError(t, err)
 		whole(t, other, []string{"new"})
@@ -273,7 +273,7 @@ func TestRepairUnderTraffic(t *testing.T) {
 			if errors.Is(repairer.Check(t.Context()), shardedlist.ErrBroken) {
 				struck++
 			}
-			err := repairer.Repair(t.Context())
+			err := harness.ErrorOf(repairer.Repair(t.Context(), shardedlist.RepairOptions{}))
 			if err != nil {
 				require.ErrorIs(t, err, shardedlist.ErrBroken)
 				broken.Add(1)
@@ -282,7 +282,7 @@ func TestRepairUnderTraffic(t *testing.T) {
 		cancel()
 		group.Wait()
 		last := harness.OpenList(t, server.Client(t), list.Name())
-		require.NoError(t, last.Repair(t.Context()))
+		require.NoError(t, harness.ErrorOf(last.Repair(t.Context(), shardedlist.RepairOptions{})))
 		for more := true; more; {
 			more, err = pops(last.RPop)
 			require.NoError(t, err)
@@ -341,7 +341,7 @@ func TestRepairWhoseReplyIsLost(t *testing.T) {
 		unlucky.AddHook(hook)
 		other, err := shardedlist.New(unlucky, list.Name(), shardedlist.WithParts(3), shardedlist.WithCapacity(2))
 		require.NoError(t, err)
-		require.NoError(t, other.Repair(ctx))
+		require.NoError(t, harness.ErrorOf(other.Repair(ctx, shardedlist.RepairOptions{})))
 		assert.True(t, hook.done)
 		whole(t, harness.OpenList(t, rdb, list.Name()), harness.Words(harness.Numbers(0, 10)))
 	})
