@@ -16,6 +16,14 @@ func TestMain(m *testing.M) {
 	os.Exit(redistest.Main(m).Run())
 }
 
+// kinds are the servers that a suite runs on: with -short one of them.
+func kinds(short redistest.Kind) []redistest.Kind {
+	if testing.Short() {
+		return redistest.Kinds(short)
+	}
+	return redistest.Kinds(redistest.Redis, redistest.Valkey)
+}
+
 // missing skips a test that lacks something, or fails it where nothing may be missing.
 func missing(t *testing.T, what string) {
 	t.Helper()

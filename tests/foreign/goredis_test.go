@@ -35,7 +35,7 @@ var specs = []struct {
 
 func TestGoRedisSpecs(t *testing.T) {
 	suite := buildSpecs(t)
-	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
+	for _, kind := range kinds(redistest.Valkey) {
 		for _, part := range specs {
 			t.Run(fmt.Sprintf("%s/%s", kind, part.name), func(t *testing.T) {
 				t.Parallel()

@@ -39,7 +39,7 @@ var units = []struct {
 
 func TestRedisSuite(t *testing.T) {
 	source := redisSource(t)
-	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
+	for _, kind := range kinds(redistest.Redis) {
 		for _, unit := range units {
 			t.Run(fmt.Sprintf("%s/%s", kind, unit.name), func(t *testing.T) {
 				t.Parallel()
