@@ -65,6 +65,7 @@ func (takingLookout) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func TestEveryBrokenHookIsCaught(t *testing.T) {
 	for _, b := range brokenHooks {
 		t.Run(b.name, func(t *testing.T) {
+			t.Parallel() // they wait most of the time
 			isCaught(t, b.fault, redistest.Redis, b.clients, b.words, func(sc *scenario) { sc.variant, sc.only, sc.span = b.name, b.only, 3*time.Second })
 		})
 	}

@@ -74,6 +74,7 @@ var brokenJobs = []struct {
 func TestEveryBrokenQueueOfJobsIsCaught(t *testing.T) {
 	for i, b := range brokenJobs {
 		t.Run(b.name, func(t *testing.T) {
+			t.Parallel() // they wait most of the time
 			if testing.Short() && i%4 != 0 {
 				t.Skip("each takes ten seconds, and one half a minute")
 			}

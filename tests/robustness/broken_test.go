@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 	for _, b := range brokenSpread {
 		variants[b.name] = rewritten(b.texts...)
 	}
+	variants[brokenSearch] = rewritten("if from and from <= low then\n", "if false then\n", "elseif from and to >= high then\n", "elseif false then\n",
+		"elseif from and not string.find(", "elseif false and not string.find(")
 	for _, b := range brokenHooks {
 		hooks[b.name] = b.add
 	}
@@ -77,6 +79,7 @@ var broken = []struct {
 func TestEveryBrokenListIsCaught(t *testing.T) {
 	for _, b := range broken {
 		t.Run(b.name, func(t *testing.T) {
+			t.Parallel() // they wait most of the time
 			switch b.fault {
 			case "links":
 				needNetworks(t)
@@ -92,6 +95,15 @@ func TestEveryBrokenListIsCaught(t *testing.T) {
 			})
 		})
 	}
+}
+
+const brokenSearch = "a search is not told of what changes between the ends"
+
+func TestABrokenSearchIsCaught(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a minute or two; TestBrokenSearchesAreCaught of tests/commands takes none")
+	}
+	isCaught(t, "none", redistest.Redis, steps, "no order of the calls", func(sc *scenario) { sc.variant = brokenSearch })
 }
 
 // brokenSpread are spread lists whose scripts have one bug each, and what finds it. TestEveryRuleOfASpreadList has the bugs that take too
@@ -119,6 +131,7 @@ var brokenSpread = []struct {
 func TestEveryBrokenSpreadListIsCaught(t *testing.T) {
 	for _, b := range brokenSpread {
 		t.Run(b.name, func(t *testing.T) {
+			t.Parallel() // they wait most of the time
 			if testing.Short() && strings.Contains(b.name, "stays open") {
 				t.Skip("it takes half a minute")
 			}

@@ -98,7 +98,10 @@ const replicaLag = 500 * time.Millisecond
 
 // repair makes what the failover has put outside the pointers of a spread list a part of it again.
 func (sc *scenario) repair(name string) {
-	sc.note(sc.retry(func(ctx context.Context) error { return sc.open(name).Repair(ctx) }))
+	sc.note(sc.retry(func(ctx context.Context) error {
+		_, err := sc.open(name).Repair(ctx, shardedlist.RepairOptions{})
+		return err
+	}))
 }
 
 // split cuts the master off, with some, all or none of the clients, until the other nodes have another master. The clients on its side

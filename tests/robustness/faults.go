@@ -124,7 +124,7 @@ func (f fault) clients() []string {
 		return []string{queueJobs}
 	}
 	return slices.DeleteFunc(slices.Clone(allClients), func(how string) bool {
-		return f.crash && (how == moves || how == crowd || f.clocks && how == queueJobs)
+		return f.crash && (how == moves || how == crowd || how == steps || f.clocks && how == queueJobs)
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 // How clients call.
 const (
 	methods      = "methods"      // of ShardedList
+	steps        = "steps"        // the same, which search and edit, in steps of a shard or two
 	crowd        = "crowd"        // the same, in processes that wait on many other lists besides
 	spreadLists  = "spread"       // methods of a list that is spread over many slots
 	pipelines    = "pipelines"    // of a client with the hook: each command has its own result
@@ -28,7 +29,7 @@ const (
 	queueJobs    = "jobs"         // of the package queue
 )
 
-var allClients = []string{methods, crowd, pipelines, transactions, moves, rollout, spreadLists, queueJobs}
+var allClients = []string{methods, steps, crowd, pipelines, transactions, moves, rollout, spreadLists, queueJobs}
 
 // lists returns the lists of a queue that is used through the hook. A pipeline uses all of them in any way. A transaction does the same
 // to the first two, so they are equal at all times; the third has the marks of those that took an element.

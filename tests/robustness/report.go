@@ -70,13 +70,14 @@ Three client processes use lists on real servers. The program breaks their conne
 records every call with its start and end on the machine's monotonic clock.
 
 - A *round* is a new list of capacity 1, 2, 3 or 7, three or six clients, and 27 or 54 calls: pushes and pops of one element and of
-  several at both ends, blocking pops, LLen and LIndex; a third of the rounds add LMove, LSet, LInsert and LRem. Porcupine looks for an
+  several at both ends, blocking pops, LLen and LIndex; a third of the rounds add LMove, LSet, LInsert, LRem and LPos. Porcupine looks for an
   order of the calls that explains all results and the list's content at the end. A call whose outcome is unknown may take effect at
   any time after its start, or never.
 - *By conservation* are rounds in which a caller abandoned a pop that the server had received. They are checked for lost,
   duplicated and invented elements only. *Undecided* are rounds that Porcupine could not decide in time.
 - Clients call *methods* of a ShardedList, or *pipelines* or *transactions* of a client with the hook. Pipelines
   and transactions have a queue all the time, and no rounds. Go-redis repeats nothing by itself for a third of them.
+- *Steps* are methods in rounds of which half of the calls edit or search, a shard or two in a step. They are not tried in a crash.
 - A *crowd* calls methods, and each process waits on 200 other lists, with one connection that may block: so subscriptions wake. It has a queue
   all the time, and is not tried in a crash.
 - A *pipeline* has up to four commands on two lists, each with a result of its own.
@@ -142,8 +143,7 @@ Both pages are written by
 With -join, rows that a run does not try come from earlier runs, whose results are in -out or on this page; ` + "`-each 10m -parallel 4 -faults all -clients all -seed 1`" + ` tries all.
 The seed repeats the faults and the pauses between them, which request or reply of which connection breaks, and what each client
 calls until a result differs. It does not repeat how the machine interleaves the calls, so histories differ from run to run.
-These commands, in ` + "`robustness/`" + `, repeat one row each, alone on the machine:
-
+The command of a row, in ` + "`tests/robustness`" + `, repeats that row alone on the machine.
 `
 
 // rowsSuffix ends the name of the page that has each row.
@@ -177,25 +177,22 @@ func page(rows []row, machine string) string {
 func rowsPage(rows []row, command string) string {
 	var b strings.Builder
 	b.WriteString("# Reliability, row by row\n\nWhat [reliability.md](reliability.md) sums up.\n\n## Results\n\n")
-	b.WriteString("| fault | server | clients | time | calls | rounds | by conservation | undecided | faults | elements | lost | duplicated | out of order | half done | excused | longest wait | done again |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| fault | server | clients | time | calls | rounds | by conservation | undecided | faults | elements | lost | duplicated | out of order | half done | excused | longest wait | done again | command |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	broken := ""
 	for _, r := range rows {
 		order := fmt.Sprint(r.Disordered)
 		if !r.promisesOrder() {
 			order += " (not promised)"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %v | %d | %d | %d | %d | %d | %d | %d | %d | %s | %d | %d | %s | %s |\n", r.Fault, r.Server, r.Clients, r.Time.Round(time.Second), r.Operations, r.Rounds, r.ByConservation,
-			r.Undecided, r.Faults, r.Elements, r.Lost, r.Doubled, order, r.HalfDone, r.Excused, r.wait(100*time.Microsecond), r.again())
+		fmt.Fprintf(&b, "| %s | %s | %s | %v | %d | %d | %d | %d | %d | %d | %d | %d | %s | %d | %d | %s | %s | `%s` |\n", r.Fault, r.Server, r.Clients, r.Time.Round(time.Second), r.Operations, r.Rounds, r.ByConservation,
+			r.Undecided, r.Faults, r.Elements, r.Lost, r.Doubled, order, r.HalfDone, r.Excused, r.wait(100*time.Microsecond), r.again(), r.Command)
 		if r.Violation != "" {
 			broken += "\n" + r.broken() + strings.Join(strings.Fields(r.Violation), " ") + "\n"
 		}
 	}
 	b.WriteString(broken)
 	fmt.Fprintf(&b, method, command)
-	for _, r := range rows {
-		fmt.Fprintf(&b, "    %s\n", r.Command)
-	}
 	return b.String()
 }
 

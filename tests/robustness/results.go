@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,18 +43,15 @@ func earlierRows(directory string) (rows []row, err error) {
 // parseRows reads the rows from their page.
 func parseRows(page string) (rows []row, err error) {
 	_, results, _ := strings.Cut(page, "| longest wait |")
-	commands := regexp.MustCompile(`(?m)^    (go run .+)$`).FindAllStringSubmatch(results, -1)
-	number := 0
 	for line := range strings.Lines(results) {
 		if !strings.HasPrefix(line, "| ") {
 			continue
 		}
 		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
-		if len(cells) != 17 || number >= len(commands) {
+		if len(cells) != 18 {
 			return nil, fmt.Errorf("no result: %q", line)
 		}
-		r := row{Fault: cells[0], Server: cells[1], Clients: cells[2], Command: commands[number][1]}
-		number++
+		r := row{Fault: cells[0], Server: cells[1], Clients: cells[2], Command: strings.Trim(cells[17], "`")}
 		var failure error
 		r.Time, failure = time.ParseDuration(cells[3])
 		err = errors.Join(err, failure)

@@ -107,10 +107,11 @@ func (sc *scenario) specify(random *rand.Rand, number int) roundSpec {
 	spec := roundSpec{
 		Number: number, List: fmt.Sprintf("%s:%s:%d:%d", tag, sc.fault.name, sc.seed, number), Seed: random.Uint64(),
 		Capacity: []int{1, 2, 3, 7}[random.IntN(4)], Clients: 1 + random.IntN(2), Calls: callsOfClient,
-		Shared: random.IntN(2) == 0, Edits: random.IntN(3) == 0 && sc.variant == "" && sc.clients == methods, How: sc.clients,
+		Shared: random.IntN(2) == 0, How: sc.clients,
+		Edits: sc.clients == steps || random.IntN(3) == 0 && sc.variant == "" && sc.clients == methods,
 		Parts: []int{1, 2, 3, 64}[random.IntN(4)],
 	}
-	if sc.clients != methods {
+	if sc.clients != methods && sc.clients != steps {
 		spec.Calls = fewerCalls
 	}
 	spec.Everyone = workers * spec.Clients

@@ -102,6 +102,9 @@ func (sc *scenario) run(ctx context.Context) (r row, err error) {
 	if err := sc.try(sc.setUp); err != nil {
 		return sc.row, err
 	}
+	if sc.clients == steps {
+		sc.only = "rounds"
+	}
 	began, span := time.Now(), sc.span
 	if sc.fault.crash && sc.fault.strikes != nil {
 		span /= 2

@@ -19,7 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/shardedlist/shardedlist"
+	"github.com/shardedlist/shardedlist/internal/detect"
 	"github.com/shardedlist/shardedlist/internal/history"
+	"github.com/shardedlist/shardedlist/internal/inside"
 	"github.com/shardedlist/shardedlist/internal/ledger"
 )
 
@@ -248,6 +250,10 @@ func (w *worker) openFor(spec roundSpec, client int) deque {
 	switch {
 	case spec.How == spreadLists:
 		return w.list(spec.List, spec.Capacity, shardedlist.WithParts(spec.Parts))
+	case spec.How == steps:
+		list := w.list(spec.List, spec.Capacity).(*shardedlist.ShardedList)
+		inside.Layout(list).(*detect.List).SearchStep = 60 // of which a shard costs 25 besides its elements
+		return list
 	case spec.How == methods, !spec.isOld(client) && client%2 == 0:
 		return w.list(spec.List, spec.Capacity)
 	}
@@ -299,6 +305,8 @@ func (s roundSpec) choose(random *rand.Rand, client, index int) history.Call {
 		roll = 25 + random.IntN(65)
 	case s.How == spreadLists:
 		roll = random.IntN(78) // the others may see a moment of each of several shards
+	case s.How == steps && roll >= 50:
+		roll = 88 + random.IntN(12)
 	case !s.Edits && roll >= 90:
 		roll = random.IntN(90)
 	}
@@ -325,6 +333,8 @@ func (s roundSpec) choose(random *rand.Rand, client, index int) history.Call {
 		return history.Call{Name: []string{"lmove left right", "lmove right left"}[random.IntN(2)], Count: 1}
 	case roll < 96:
 		return history.Call{Name: "lset", Count: random.IntN(7) - 3, Values: fresh(1)}
+	case roll < 97:
+		return history.Call{Name: "lpos", Values: []string{some}}
 	case roll < 98:
 		return history.Call{Name: []string{"linsert before", "linsert after"}[random.IntN(2)], Pivot: some, Values: fresh(1)}
 	default:
@@ -403,6 +413,10 @@ func edit(ctx context.Context, list *shardedlist.ShardedList, c history.Call) (v
 		err = list.LSet(ctx, int64(c.Count), c.Values[0])
 	case "linsert":
 		number, err = list.LInsert(ctx, way, c.Pivot, c.Values[0])
+	case "lpos":
+		if number, err = list.LPos(ctx, c.Values[0], redis.LPosArgs{}); err == redis.Nil {
+			number, err = -1, nil
+		}
 	case "lrem":
 		number, err = list.LRem(ctx, 0, c.Values[0])
 	}
