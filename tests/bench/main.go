@@ -54,6 +54,7 @@ var sections = []struct {
 	{"blocked", (*bench).blocked},
 	{"cancel", (*bench).cancel},
 	{"big", (*bench).big},
+	{"huge", (*bench).huge},
 	{"adopt", (*bench).adopt},
 	{"memory", (*bench).memory},
 	{"length", (*bench).length},

@@ -99,6 +99,9 @@ func newReport(from results) *report {
 	if from.Big != nil {
 		r.big(from.Big)
 	}
+	if from.Huge != nil {
+		r.huge(from.Huge)
+	}
 	if from.Adopt != nil {
 		r.adopt(from.Adopt)
 	}

@@ -36,6 +36,7 @@ type results struct {
 	Blocked    *blockedResult    `json:"blocked,omitempty"`
 	Cancel     *cancelResult     `json:"cancel,omitempty"`
 	Big        *bigResult        `json:"big,omitempty"`
+	Huge       *hugeResult       `json:"huge,omitempty"`
 	Adopt      *adoptResult      `json:"adopt,omitempty"`
 	Memory     *memoryResult     `json:"memory,omitempty"`
 	Length     *lengthResult     `json:"length,omitempty"`
