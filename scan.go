@@ -15,7 +15,8 @@ import (
 //
 // A list that has elements all the time is yielded, once, unless its cluster slot moves meanwhile. The order is not defined. Every
 // list of Redis is one, also if this library has not written it. Hashes of yours whose keys look like those
-// of a list are not, either. A list that is broken is yielded; see [ShardedList.Check].
+// of a list are not, either. A list that is broken is yielded, also
+// if there are only shards that no meta knows; see [ShardedList.Check].
 //
 // It is O(keys of the servers), in steps of some thousand keys, and one O(1) step for each list, many of which share a round trip. A
 // pattern without *, ? and [ is looked up at once. It remembers the names that it has found. If it fails, it ends with the error.
@@ -31,7 +32,7 @@ func Scan(ctx context.Context, rdb redis.UniversalClient, match string) iter.Seq
 			case err != nil:
 				yield("", fmt.Errorf("shardedlist: scan: %w", err))
 				return
-			case row.Length == 0 && row.Err == nil:
+			case row.Again, row.Length == 0 && row.Err == nil:
 				continue
 			}
 			if !yield(row.Name, nil) {

@@ -63,6 +63,9 @@ func (c *serverCollector) Collect(samples chan<- prometheus.Metric) {
 
 func (c *serverCollector) collect(row survey.Row, samples chan<- prometheus.Metric) {
 	for i, m := range survey.Metrics {
+		if row.Again && m.Name != survey.StrayShards {
+			continue // the first row of the list had it
+		}
 		kind := prometheus.GaugeValue
 		if m.Counter {
 			kind = prometheus.CounterValue

@@ -43,7 +43,7 @@ func namesOfRows(ctx context.Context, rdb redis.UniversalClient, prefix string, 
 		if err != nil || len(names) == completionNames {
 			break
 		}
-		if wanted(row) && !strings.Contains(row.Name, "\n") { // a shell would take it for two
+		if wanted(row) && !row.Again && !strings.Contains(row.Name, "\n") { // a shell would take it for two
 			names = append(names, row.Name)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -311,10 +310,13 @@ func (d *doctor) lists(ctx context.Context, rdb redis.UniversalClient) error {
 		if err != nil {
 			return err
 		}
-		number, elements = number+1, elements+row.Length
 		name := inShell(row.Name)
+		if !row.Again {
+			number, elements = number+1, elements+row.Length
+		}
 		switch {
-		case errors.Is(row.Err, survey.ErrLost): // see below
+		case row.Strays > 0:
+			d.add(fault, "list "+name, "shardedlist repair --dry-run "+name, "%d shards are there that no meta knows", row.Strays)
 		case errors.Is(row.Err, shardedlist.ErrBroken):
 			d.add(fault, "list "+name, "shardedlist repair --dry-run "+name, "%v", row.Err)
 		case row.Err != nil:
@@ -327,13 +329,6 @@ func (d *doctor) lists(ctx context.Context, rdb redis.UniversalClient) error {
 				d.add(fault, "list "+name, "shardedlist repair --dry-run "+name, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 			}
 		}
-	}
-	lost, err := survey.Lost(ctx, rdb)
-	if err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(lost)) {
-		d.add(fault, "list "+inShell(name), "shardedlist repair --dry-run "+inShell(name), "%d shards are there that no meta knows", lost[name])
 	}
 	d.add(sound, "lists", "", "%d lists with %d elements", number, elements)
 	return nil

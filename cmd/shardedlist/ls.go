@@ -211,6 +211,7 @@ func notes(r survey.Row) string {
 	add(r.Armed && r.LookedAgo >= 0, "a consumer looked %.0f s ago", r.LookedAgo.Seconds())
 	add(r.Backlog > 0, "backlog of %s", thousands(r.Backlog))
 	add(r.Newcomers > 0, "%s", plural(r.Newcomers, "newcomer"))
+	add(r.Strays > 0, "%s that no meta knows", plural(r.Strays, "shard"))
 	add(r.Unswept > 0, "%s to unlink", plural(r.Unswept, "shard"))
 	if q := r.Queue; q != nil {
 		add(true, "%s delayed, %s leased, %s dead", thousands(q.Delayed), thousands(q.Leased), thousands(q.Dead))
@@ -238,7 +239,7 @@ func listObject(r survey.Row) map[string]any {
 	object := map[string]any{
 		"name": shownName(r.Name), "form": r.Form, "length": r.Length, "shards": r.Shards, "capacity": r.Capacity, "bytes": r.Bytes,
 		"ttl_seconds": nil, "waits": waiting(r), "slot": r.Slot, "parts": r.Parts, "node": r.Node, "backlog": r.Backlog, "newcomers": r.Newcomers,
-		"unswept": r.Unswept,
+		"unswept": r.Unswept, "strays": r.Strays,
 	}
 	if r.TTL > 0 {
 		object["ttl_seconds"] = r.TTL.Seconds()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -73,6 +74,9 @@ func (m *monitor) rows(ctx context.Context, before map[string]survey.Row, progre
 			if err != nil {
 				return nil, err
 			}
+			if row.Again {
+				rows = slices.DeleteFunc(rows, func(r survey.Row) bool { return r.Name == row.Name })
+			}
 			rows = append(rows, row)
 		}
 		m.scanned = time.Now()
@@ -86,8 +90,15 @@ func (m *monitor) rows(ctx context.Context, before map[string]survey.Row, progre
 	if rows, err = survey.Look(ctx, m.rdb, names, survey.Options{WithoutBytes: true}); err != nil {
 		return nil, err
 	}
-	for i := range rows {
-		rows[i].Bytes = before[rows[i].Name].Bytes
+	there := map[string]bool{}
+	for i, row := range rows {
+		rows[i].Bytes, rows[i].Strays = before[row.Name].Bytes, before[row.Name].Strays
+		there[row.Name] = true
+	}
+	for _, row := range m.known {
+		if row.Strays > 0 && !there[row.Name] { // only a survey finds them
+			rows = append(rows, row)
+		}
 	}
 	m.lookTook = time.Since(began)
 	return rows, nil

@@ -148,7 +148,7 @@ func (r *Row) read(fields []any) {
 
 	r.Capacity, r.Length, r.Armed, r.Unswept = number(2), number(3), number(4) == 1, number(5)
 	r.Newcomers, r.Backlog = number(7), number(10)
-	r.First, r.Last, r.Head, r.Tail = first, last, head, tail
+	r.First, r.Last, r.Head, r.Tail, r.life = first, last, head, tail, prefix
 	r.Shards, r.Bytes = last-first+1, fields[3].(int64)
 	if left >= 0 {
 		r.TTL = max(time.Duration(min(left, mostTTL))*time.Millisecond, time.Millisecond)

@@ -17,9 +17,9 @@ import (
 // ErrLost says that there are shards under a name, and no meta knows them.
 var ErrLost = fmt.Errorf("%w: no meta knows its shards", layout.ErrBroken)
 
-// Lost returns the names of the lists whose shards no meta knows, and how many shards each has lost, as far as one scan of the keys shows it:
+// findLost returns the names of the lists whose shards no meta knows, and how many shards each has lost, as far as one scan of the keys shows it:
 // a list that is created, deleted or renamed meanwhile may be among them. Check tells for sure.
-func Lost(ctx context.Context, rdb redis.UniversalClient) (map[string]int, error) {
+func findLost(ctx context.Context, rdb redis.UniversalClient) (map[string]int, error) {
 	shards, metas := map[string]int{}, []string{} // by the prefix of their keys
 	for page, err := range scan.Pages(ctx, rdb, scan.Filter{Pattern: "*{*}*:#*", Type: "list"}, scan.Filter{Pattern: "*{*}*:meta", Type: "hash"}) {
 		if err != nil {

@@ -25,6 +25,9 @@ type Sample struct {
 	Value float64
 }
 
+// StrayShards is the metric that lists have in a second row, see Row.Again.
+const StrayShards = "shardedlist_list_stray_shards"
+
 // Metrics are those of lists, from the side of the servers. Whoever exports them surveys the lists first.
 var Metrics = []Metric{
 	{Name: "shardedlist_list_up", Help: "1 if the list could be read, 0 if it is broken, or its cluster slot moves.",
@@ -44,6 +47,7 @@ var Metrics = []Metric{
 		Samples: readable(func(r Row) int64 { return r.Newcomers })},
 	{Name: "shardedlist_list_unswept_shards", Help: "Shards that were deleted and are not unlinked yet, at the most.",
 		Samples: readable(func(r Row) int64 { return r.Unswept })},
+	{Name: StrayShards, Help: "Shards that no meta knows, of lists that have lost some: see shardedlist repair.", Samples: strays},
 	{Name: "shardedlist_list_armed", Help: "1 if the list is empty and a consumer has begun to wait.",
 		Samples: func(r Row) []Sample { return flag(r.Armed) }},
 	{Name: "shardedlist_list_ttl_seconds", Help: "Time until the list expires, of lists that do.", Samples: ttl},
@@ -93,6 +97,13 @@ func ttl(r Row) []Sample {
 		return nil
 	}
 	return []Sample{{"", r.TTL.Seconds()}}
+}
+
+func strays(r Row) []Sample {
+	if r.Strays == 0 {
+		return nil
+	}
+	return number(r.Strays)
 }
 
 func jobs(r Row) []Sample {

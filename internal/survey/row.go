@@ -37,6 +37,7 @@ type Row struct {
 	Backlog   int64 // elements of a plain list that are not in shards yet
 	Newcomers int64 // elements at the plain key beside the list
 	Unswept   int64 // shards that were deleted and are not unlinked, at the most
+	Strays    int64 // shards that no meta knows, which only a survey of all lists finds
 
 	// Armed tells that the list is empty and a consumer has begun to wait. Redis does not tell on which keys a connection waits, so nobody
 	// knows how many there are, nor whether they still do: but each looks again every two seconds, and LookedAgo is how long ago the last
@@ -46,8 +47,10 @@ type Row struct {
 
 	Queue *Queue // of package queue; nil if it is none
 
-	At   time.Time // when it was looked at, by the clock of this process
-	ends ends
+	At    time.Time // when it was looked at, by the clock of this process
+	Again bool      // the list had a row before this one, which has Strays
+	ends  ends
+	life  string // the prefix of the shards' keys
 }
 
 // Queue is the numbers of a queue, beside the jobs that wait in the list.

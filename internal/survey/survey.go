@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -33,20 +34,27 @@ type Options struct {
 	Progress func(looked, keys int64)
 }
 
-// Rows finds lists, and yields a row for each. A list that is there all the time is found, unless its slot moves meanwhile, and none is
-// yielded twice. It ends with the first error that concerns more than one list. If a master of several is away, that comes behind the
+// Rows finds lists, and yields a row for each. A list that is there all the time is found, unless its slot moves meanwhile. None is
+// yielded twice, except that a survey of all lists ends with rows of those beside which there are shards that no meta knows. It ends with the first error that concerns more than one list. If a master of several is away, that comes behind the
 // lists of the others.
 //
 // It is O(keys of the server), in steps of a thousand keys, and O(1) for each list. A name without *, ? and [ is looked up at once.
 func Rows(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq2[Row, error] {
+	if o.Match == "*" {
+		o.Match = ""
+	}
 	if o.Match != "" && !strings.ContainsAny(o.Match, `*?[\`) {
 		return func(yield func(Row, error) bool) { yieldRows(ctx, rdb, []string{o.Match}, o, yield) }
 	}
-	return func(yield func(Row, error) bool) {
+	return func(tell func(Row, error) bool) {
 		var waiting []string
 		var since time.Time
 		var failed error
-		known := &names{found: map[string]bool{}, orphans: map[string]bool{}}
+		known := &names{found: map[string]bool{}, shards: map[string]string{}}
+		yield := func(row Row, err error) bool {
+			known.explain(row)
+			return tell(row, err)
+		}
 		for names, err := range known.scan(ctx, rdb, o) {
 			if failed = err; err != nil {
 				break
@@ -66,9 +74,9 @@ func Rows(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq2[R
 		if !yieldRows(ctx, rdb, waiting, o, yield) {
 			return
 		}
-		if failed == nil && len(known.orphans) > 0 {
-			for row, err := range known.lost(ctx, rdb) {
-				if failed = err; err != nil || !yield(row, nil) {
+		if failed == nil {
+			for row, err := range known.lost(ctx, rdb, o) {
+				if failed = err; err != nil || !tell(row, nil) {
 					break
 				}
 			}
@@ -79,26 +87,69 @@ func Rows(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq2[R
 	}
 }
 
-// lost yields a row for each list of which there are only shards that no meta knows. Of a list that has been begun anew, a row was yielded.
-func (n *names) lost(ctx context.Context, rdb redis.UniversalClient) iter.Seq2[Row, error] {
+// explain notes that the shards of a row are those of a list.
+func (n *names) explain(row Row) {
+	delete(n.shards, row.life)
+	if row.Unswept > 0 {
+		maps.DeleteFunc(n.shards, func(_, key string) bool {
+			meta, _ := oneslot.Owner(key)
+			return meta == oneslot.KeysOf(row.Name).Meta
+		})
+	}
+}
+
+// lost yields a row for each list of which there are shards that no meta knows.
+func (n *names) lost(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		lost, err := Lost(ctx, rdb)
+		lost, err := map[string]int(nil), error(nil)
+		if there, failed := n.unexplained(ctx, rdb); failed != nil {
+			err = failed
+		} else if there {
+			lost, err = findLost(ctx, rdb)
+		}
 		if err != nil {
 			yield(Row{}, err)
 			return
 		}
 		for name, shards := range lost {
-			if n.found[name] {
-				continue
-			}
 			keys := oneslot.KeysOf(name)
 			row := Row{Name: name, Slot: keys.Slot(), Node: nodeOf(ctx, rdb, keys.Meta), LookedAgo: -1, At: time.Now()}
 			row.fail(fmt.Errorf("%w: %d", ErrLost, shards))
+			if n.found[name] {
+				rows, err := Look(ctx, rdb, []string{name}, o)
+				if err != nil {
+					yield(Row{}, err)
+					return
+				} else if len(rows) == 1 {
+					row = rows[0]
+				}
+				row.Again = true
+			}
+			row.Strays = int64(shards)
 			if !yield(row, nil) {
 				return
 			}
 		}
 	}
+}
+
+// unexplained reports whether there are still shards of which no row has told. Most are gone by now, with lists that have become short.
+func (n *names) unexplained(ctx context.Context, rdb redis.UniversalClient) (bool, error) {
+	for some := range slices.Chunk(slices.Collect(maps.Values(n.shards)), 100) {
+		replies, err := rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for _, key := range some {
+				pipe.Exists(ctx, key)
+			}
+			return nil
+		})
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(replies, func(cmd redis.Cmder) bool { return cmd.(*redis.IntCmd).Val() > 0 }) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // yieldRows looks at lists, and reports whether to go on.
@@ -135,8 +186,8 @@ const timesKey = ":queue:times" // of a queue, see lua/shared/jobs.lua
 
 // names are what a scan has found.
 type names struct {
-	found   map[string]bool
-	orphans map[string]bool // metas that keys of shards tell of, and that were not found
+	found  map[string]bool
+	shards map[string]string // by the prefix of shards' keys of which no row has told: one of the keys
 }
 
 // scan yields the names that keys tell of, each once, as many at a time as a step finds. There may be no list of a name.
@@ -168,11 +219,8 @@ func (n *names) scan(ctx context.Context, rdb redis.UniversalClient, o Options) 
 				}
 				var names []string
 				for _, key := range slices.Concat(page.Keys...) {
-					if _, ok := oneslot.ShardPrefix(key); ok && half == 0 && o.Match == "" {
-						meta, _ := oneslot.Owner(key)
-						n.orphans[meta] = true
-					} else if half == 1 {
-						delete(n.orphans, key)
+					if prefix, ok := oneslot.ShardPrefix(key); ok && half == 0 && o.Match == "" {
+						n.shards[prefix] = key
 					}
 					if name := nameOf(key, half); name != "" && matches(name) && !n.found[name] {
 						n.found[name] = true

@@ -283,16 +283,46 @@ func TestALostListHasARow(t *testing.T) {
 			w.list("lost", 10, shardedlist.WithCapacity(1))
 			require.NoError(t, w.list("{a}former", 10, shardedlist.WithCapacity(1)).Rename(t.Context(), "{a}renamed"))
 			require.NoError(t, w.rdb.Del(t.Context(), "{lost}:meta").Err())
-			rows := map[string]survey.Row{}
-			for row, err := range survey.Rows(t.Context(), w.rdb, survey.Options{}) {
-				require.NoError(t, err)
-				rows[row.Name] = row
+			for name, since := range map[string]int{"begun, short": 1, "begun, long": 5} { // anew, after the loss
+				list := w.list(name, 10, shardedlist.WithCapacity(1))
+				require.NoError(t, w.rdb.Del(t.Context(), "{"+name+"}:meta").Err())
+				for range since {
+					_, err := list.RPush(t.Context(), "new")
+					require.NoError(t, err)
+				}
 			}
-			require.Len(t, rows, 3)
-			assert.NoError(t, rows["sound"].Err)
-			assert.NoError(t, rows["{a}renamed"].Err)
-			assert.ErrorIs(t, rows["lost"].Err, shardedlist.ErrBroken)
-			assert.ErrorContains(t, rows["lost"].Err, "no meta knows its shards: 10")
+			for _, match := range []string{"", "*"} {
+				first, second := map[string]survey.Row{}, map[string]survey.Row{}
+				for row, err := range survey.Rows(t.Context(), w.rdb, survey.Options{Match: match}) {
+					require.NoError(t, err)
+					rows := first
+					if row.Again {
+						rows = second
+					}
+					require.NotContains(t, rows, row.Name)
+					rows[row.Name] = row
+				}
+				require.Len(t, first, 5)
+				for _, name := range []string{"sound", "{a}renamed"} {
+					assert.NoError(t, first[name].Err)
+					assert.Zero(t, first[name].Strays)
+				}
+				assert.ErrorIs(t, first["lost"].Err, shardedlist.ErrBroken)
+				assert.ErrorContains(t, first["lost"].Err, "no meta knows its shards: 10")
+				assert.EqualValues(t, 10, first["lost"].Strays)
+				require.Len(t, second, 2)
+				for name, length := range map[string]int64{"begun, short": 1, "begun, long": 5} {
+					assert.NoError(t, second[name].Err)
+					assert.Equal(t, length, second[name].Length)
+					assert.EqualValues(t, 10, second[name].Strays)
+				}
+			}
+			names := map[string]int{}
+			for name, err := range shardedlist.Scan(t.Context(), w.rdb, "*") {
+				require.NoError(t, err)
+				names[name]++
+			}
+			assert.Equal(t, map[string]int{"sound": 1, "{a}renamed": 1, "lost": 1, "begun, short": 1, "begun, long": 1}, names)
 		})
 	}
 }

@@ -193,12 +193,12 @@ func (f *feed) noteAll(names []string, rows []survey.Row) {
 	for _, row := range rows {
 		there[row.Name] = true
 		if known := f.lists[row.Name]; known != nil {
-			row.Bytes = known.row.Bytes
+			row.Bytes, row.Strays = known.row.Bytes, known.row.Strays
 			f.note(row)
 		}
 	}
 	for _, name := range names {
-		if known := f.lists[name]; known != nil && !there[name] {
+		if known := f.lists[name]; known != nil && !there[name] && known.row.Strays == 0 {
 			f.note(survey.Row{Name: name, Form: known.row.Form, Slot: known.row.Slot, Node: known.row.Node, At: time.Now(), LookedAgo: -1})
 		}
 	}

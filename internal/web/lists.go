@@ -32,6 +32,7 @@ type rowView struct {
 	Backlog   int64       `json:"backlog"`
 	Newcomers int64       `json:"newcomers"`
 	Unswept   int64       `json:"unswept"`
+	Strays    int64       `json:"strays"`
 	Armed     bool        `json:"armed"`
 	Looked    int64       `json:"looked_ms"` // how long ago a consumer did, or -1
 	Queue     *queueView  `json:"queue,omitempty"`
@@ -58,7 +59,7 @@ func viewOf(row survey.Row) rowView {
 	v := rowView{
 		ID: idOf(row.Name), Name: Display(row.Name), Form: row.Form,
 		Length: row.Length, Shards: row.Shards, Capacity: row.Capacity, Bytes: row.Bytes, Slot: row.Slot, Parts: row.Parts, Node: row.Node,
-		TTL: row.TTL.Milliseconds(), Backlog: row.Backlog, Newcomers: row.Newcomers, Unswept: row.Unswept,
+		TTL: row.TTL.Milliseconds(), Backlog: row.Backlog, Newcomers: row.Newcomers, Unswept: row.Unswept, Strays: row.Strays,
 		Armed: row.Armed, Looked: -1,
 	}
 	if row.Err != nil {

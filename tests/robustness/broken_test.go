@@ -106,6 +106,22 @@ func TestABrokenSearchIsCaught(t *testing.T) {
 	isCaught(t, "none", redistest.Redis, steps, "no order of the calls", func(sc *scenario) { sc.variant = brokenSearch })
 }
 
+// brokenRepairs are repairs with one bug each.
+var brokenRepairs = map[string][]string{
+	"the list that was begun anew is forgotten": {"return { has_none and '' or list.shards, ", "return { '', ", "if not has_none then\n", "if false then\n"},
+	"what was lost joins at the other end":      {"take_in(list, key, size, pushed_at(left))", "take_in(list, key, size, pushed_at(not left))"},
+	"a shard moves past another":                {"move(id, -step * width)", "move(id, -step * (width - 1))"},
+}
+
+func TestEveryBrokenRepairIsCaught(t *testing.T) {
+	for name, texts := range brokenRepairs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait most of the time
+			isCaught(t, "damage", redistest.Redis, methods, "", func(sc *scenario) { sc.hook = lists.NewRewriter(texts...) })
+		})
+	}
+}
+
 // brokenSpread are spread lists whose scripts have one bug each, and what finds it. TestEveryRuleOfASpreadList has the bugs that take too
 // long to show here.
 var brokenSpread = []struct {

@@ -27,6 +27,7 @@ type fault struct {
 	waits   bool             // wait for replicas
 	clocks  bool             // set the clocks of all processes differently
 	apart   bool             // give each node of the cluster its own network
+	damage  bool             // delete keys of lists, and mend the lists
 	needs   func() error     // returns why the fault cannot be tried here; nil: it always can
 }
 
@@ -101,6 +102,8 @@ var faults = []fault{
 		kinds: isolable, crash: true, apart: true, needs: canIsolate},
 	{name: "minority", promise: stays,
 		kinds: isolable, crash: true, waits: true, apart: true, needs: canIsolate},
+	{name: "damage", promise: "Somebody deletes metas, shards, elements of shards, and records. `Repair`, while others push and pop: every other element is there once, and in order.",
+		kinds: []redistest.Kind{redistest.Redis, redistest.Valkey, redistest.Cluster}, damage: true},
 	{name: "mixed", promise: "All that a single server can suffer, at once: nothing is lost but what killed clients were popping.",
 		kinds: single, config: durable,
 		network: redistest.Faults{CutReply: 0.01, CutInReply: 0.01, CutRequest: 0.01, LateRequest: 0.001, Delay: 2 * shortPatience},
@@ -122,6 +125,8 @@ func (f fault) clients() []string {
 		return []string{methods, spreadLists, queueJobs}
 	case f.hasStrike("stall a client"):
 		return []string{queueJobs}
+	case f.damage:
+		return []string{methods}
 	}
 	return slices.DeleteFunc(slices.Clone(allClients), func(how string) bool {
 		return f.crash && (how == moves || how == crowd || how == steps || f.clocks && how == queueJobs)

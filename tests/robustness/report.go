@@ -119,11 +119,15 @@ records every call with its start and end on the machine's monotonic clock.
 - A *queue* runs for the second half of the time: six producers at one end and nine consumers at the other, with calls that move one
   element, a few, or up to a thousand (seven where clients are killed). Each element must come out once, or be in the list at the end,
   and the elements of each producer must come out in order.
+- *Damage* has three producers and three consumers of a list of capacity 3, in the program itself, for two seconds. Meanwhile it deletes
+  one to three keys or elements in the middle of the list's keys, and mends the list. At the end each element was popped, deleted or is in
+  the list, once, and the list has those of each producer in order. Half of the lists never lose their meta: what is popped there comes
+  in order, too. Those that have lost it serve what was pushed since, and get the rest back before that.
 - *Calls* are all calls of rounds, and those of queues that moved elements. *Elements* are those that came out of queues.
 - *Faults* are events such as a restart, broken connections, and in cancel the contexts with a deadline of up to 5 ms, or in queues the
   pushes that have ended without a result because of one.
 - *Excused* are elements that a killed client was popping or that a transaction took whose outcome its caller did not learn, and
-  operations that a failover undid.
+  operations that a failover undid; in damage, elements that were deleted.
 - *Longest wait* is the longest time for which a consumer was blocked while the list had the element that it then got; – is not
   measured.
 - *Time* includes the checks at the end. Several rows may have run at the same time (-parallel).
@@ -204,7 +208,7 @@ func (r row) broken() string {
 // summary is the head of the page: what was tried, for how long, and what came of it.
 func summary(rows []row, machine string) string {
 	var sum, unordered row
-	var killed, undone, jobs int64
+	var killed, undone, deleted, jobs int64
 	var faults, servers, clients []string
 	broken := 0
 	for _, r := range rows {
@@ -228,9 +232,12 @@ func summary(rows []row, machine string) string {
 		} else {
 			unordered.Disordered += r.Disordered
 		}
-		if r.fault().crash {
+		switch f := r.fault(); {
+		case f.crash:
 			undone += r.Excused
-		} else {
+		case f.damage:
+			deleted += r.Excused
+		default:
 			killed += r.Excused
 		}
 		if r.Violation != "" {
@@ -260,7 +267,8 @@ lists, and checks the results of all calls.
 - **Lost: %s. Duplicated: %s. Out of order: %s. Transactions half done: %s.** Combinations that broke a promise: %d.
 - **Histories:** %s short ones of concurrent calls. An order of the calls explains every result of %s; %s with an abandoned pop
   were checked for lost, duplicated and invented elements only; %s were not decided in time.
-- **Excused:** %s elements that killed clients were popping, and %s operations that failovers undid, as in Redis.
+- **Excused:** %s elements that killed clients were popping, %s operations that failovers undid, as in Redis, and %s
+  elements of shards that somebody deleted.
 - **Order is not promised** where a pop that was given up put its elements back, as in cancel, and around a crash of a node of a spread
   list; out of order there: %s.
 - **Machine:** %s
@@ -268,7 +276,7 @@ lists, and checks the results of all calls.
 [Each combination](reliability-rows.md), how it is measured, and how to repeat it.
 `, len(faults), len(servers), strings.Join(clients, ", "), len(rows), sum.Time, thousands(sum.Faults), thousands(sum.Operations), thousands(sum.Elements), ofJobs,
 		thousands(sum.Lost), thousands(sum.Doubled), thousands(sum.Disordered), thousands(sum.HalfDone), broken,
-		thousands(sum.Rounds), thousands(sum.Rounds-sum.ByConservation-sum.Undecided), thousands(sum.ByConservation), thousands(sum.Undecided), thousands(killed), thousands(undone), thousands(unordered.Disordered), machine)
+		thousands(sum.Rounds), thousands(sum.Rounds-sum.ByConservation-sum.Undecided), thousands(sum.ByConservation), thousands(sum.Undecided), thousands(killed), thousands(undone), thousands(deleted), thousands(unordered.Disordered), machine)
 }
 
 // fault is the row's, or the zero fault if there is no such one any more.

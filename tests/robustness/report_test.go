@@ -64,11 +64,12 @@ func TestTheSummaryAddsUp(t *testing.T) {
 		{Fault: "cancel", Server: "redis", Clients: pipelines, Time: time.Minute, Operations: 999_000, Rounds: 30, ByConservation: 20, Disordered: 50},
 		{Fault: "kill", Server: "cluster", Clients: pipelines, Excused: 7, Faults: 1},
 		{Fault: "crash", Server: "sentinel", Clients: methods, Excused: 11, Elements: 12_345_678},
+		{Fault: "damage", Server: "redis", Clients: methods, Excused: 13},
 		{Fault: "kill", Server: "redis", Clients: queueJobs, Elements: 4321, Again: 17},
 	}, "one core")
 	for _, words := range []string{
-		"4 faults on 3 kinds of server with clients that call methods, pipelines, jobs, 5 combinations, for 2m0s in total; the faults struck 1 times", "1,000,000 calls, and 12,345,678 elements popped", "30 short ones",
-		"**Lost: 1. Duplicated: 2. Out of order: 3. Transactions half done: 4.** Combinations that broke a promise: 1.", "every result of 10; 20 with", "7 elements that killed clients were popping, and 11 operations",
+		"5 faults on 3 kinds of server with clients that call methods, pipelines, jobs, 6 combinations, for 2m0s in total; the faults struck 1 times", "1,000,000 calls, and 12,345,678 elements popped", "30 short ones",
+		"**Lost: 1. Duplicated: 2. Out of order: 3. Transactions half done: 4.** Combinations that broke a promise: 1.", "every result of 10; 20 with", "7 elements that killed clients were popping, 11 operations that failovers undid, as in Redis, and 13\n  elements",
 		"out of order there: 50.", "one core", "**Jobs:** 4,321 were done, 17 of them again",
 	} {
 		assert.Contains(t, text, words)

@@ -35,10 +35,11 @@ type scenario struct {
 	seed    uint64
 	span    time.Duration
 	variant string
-	foreign bool   // the variant has another layout: its lists are neither read nor checked
-	only    string // "rounds", "queue", or "blocking queue": a queue whose consumers always block
-	out     string // the directory for histories that break a promise
-	rate    int64  // of jobs a second, where a queue limits it
+	hook    redis.Hook // of the clients of a damaged list
+	foreign bool       // the variant has another layout: its lists are neither read nor checked
+	only    string     // "rounds", "queue", or "blocking queue": a queue whose consumers always block
+	out     string     // the directory for histories that break a promise
+	rate    int64      // of jobs a second, where a queue limits it
 
 	server  *redistest.Server
 	rdb     redis.UniversalClient // the harness's own client, without faults
@@ -109,7 +110,12 @@ func (sc *scenario) run(ctx context.Context) (r row, err error) {
 	if sc.fault.crash && sc.fault.strikes != nil {
 		span /= 2
 	}
-	if !sc.fault.crash || sc.fault.strikes != nil {
+	if sc.fault.damage {
+		within, cancel := context.WithTimeout(sc.ctx, span)
+		defer cancel()
+		defer context.AfterFunc(sc.quit, cancel)()
+		sc.damage(within)
+	} else if !sc.fault.crash || sc.fault.strikes != nil {
 		share := span / 2
 		if sc.only != "" || !sc.hasRounds() {
 			share = span
@@ -151,7 +157,7 @@ func (sc *scenario) showEvidence() {
 	for _, proxy := range sc.proxies {
 		strikes += proxy.Strikes()
 	}
-	struck := sc.row.Faults > 0 || sc.fault.strikes == nil && !sc.fault.cancel && !sc.fault.crash
+	struck := sc.row.Faults > 0 || sc.fault.strikes == nil && !sc.fault.cancel && !sc.fault.crash && !sc.fault.damage
 	sc.row.Faults += strikes
 	switch {
 	case sc.quit.Err() != nil || sc.ctx.Err() != nil:
@@ -221,7 +227,7 @@ func (sc *scenario) longer() *scenario {
 	r := row{Fault: sc.row.Fault, Server: sc.row.Server, Clients: sc.row.Clients, Command: sc.row.Command}
 	return &scenario{
 		fault: sc.fault, kind: sc.kind, clients: sc.clients, seed: sc.seed, span: 3 * sc.span,
-		variant: sc.variant, foreign: sc.foreign, only: sc.only, out: sc.out, rate: sc.rate, row: r,
+		variant: sc.variant, hook: sc.hook, foreign: sc.foreign, only: sc.only, out: sc.out, rate: sc.rate, row: r,
 	}
 }
 

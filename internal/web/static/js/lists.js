@@ -139,6 +139,7 @@ export function badges(row) {
     (row.armed || q?.waits) && badge('consumers wait', 'good'),
     row.backlog > 0 && badge(`backlog ${integer(row.backlog)}`, 'warn'),
     row.newcomers > 0 && badge(`${integer(row.newcomers)} beside it`, 'warn'),
+    row.strays > 0 && badge(`${integer(row.strays)} stray shards`, 'bad'),
     row.unswept > 0 && badge(`${integer(row.unswept)} to sweep`),
   ].filter(Boolean);
 }
