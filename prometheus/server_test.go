@@ -68,3 +68,25 @@ func TestAScrapeFailsIfTheServersCannotBeAsked(t *testing.T) {
 	_, err := registry.Gather()
 	require.ErrorContains(t, err, "closed")
 }
+
+// A list that was begun anew beside shards that no meta knows has a sample of them, and no other twice.
+func TestStrayShardsHaveAMetric(t *testing.T) {
+	ctx, rdb := t.Context(), newClient(t)
+	list, err := shardedlist.New(rdb, "jobs", shardedlist.WithCapacity(2))
+	require.NoError(t, err)
+	_, err = list.RPush(ctx, "a", "b", "c", "d", "e")
+	require.NoError(t, err)
+	require.NoError(t, rdb.Del(ctx, "{jobs}:meta").Err())
+	_, err = list.RPush(ctx, "new")
+	require.NoError(t, err)
+	c := shardedlistprom.NewServerCollector(rdb, "")
+	require.NoError(t, prometheus.NewPedanticRegistry().Register(c))
+	require.NoError(t, testutil.CollectAndCompare(c, strings.NewReader(`
+# HELP shardedlist_list_length Elements in the list.
+# TYPE shardedlist_list_length gauge
+shardedlist_list_length{list="jobs"} 1
+# HELP shardedlist_list_stray_shards Shards that no meta knows, of lists that have lost some: see shardedlist repair.
+# TYPE shardedlist_list_stray_shards gauge
+shardedlist_list_stray_shards{list="jobs"} 3
+`), "shardedlist_list_length", "shardedlist_list_stray_shards"))
+}

@@ -73,12 +73,13 @@ func (a *app) doctor(ctx context.Context, rdb redis.UniversalClient) error {
 	if err != nil {
 		d.add(fault, "masters", "", "%v", err)
 	}
-	d.user(ctx, rdb)
-	if err := d.lists(ctx, rdb); ctx.Err() != nil {
+	names, err := d.lists(ctx, rdb)
+	if ctx.Err() != nil {
 		return err
 	} else if err != nil {
 		d.add(fault, "lists", "", "they cannot be looked at: %v", err)
 	}
+	d.user(ctx, rdb, names)
 	slices.SortStableFunc(d.findings, func(a, b finding) int { return strings.Compare(a.Subject, b.Subject) })
 	if a.format() == asJSON {
 		err = json.NewEncoder(a.stdout).Encode(d.findings)
@@ -234,7 +235,7 @@ func (d *doctor) replicas(addr string, i info) {
 		case lag >= lagSeconds:
 			d.add(note, addr, "", "a replica has not answered for %d s: a failover would lose %d bytes of changes", lag, behind)
 		default:
-			d.add(sound, addr, "", "a replica is %d bytes behind", behind)
+			d.add(sound, addr, "", "a replica is %d bytes of changes behind, which a failover would lose", behind)
 		}
 	}
 	if replicas == 0 {
@@ -286,9 +287,19 @@ func (d *doctor) slots(ctx context.Context, master redis.UniversalClient, addr s
 	}
 }
 
-// user tries what the library calls, on a list that is not there.
-func (d *doctor) user(ctx context.Context, rdb redis.UniversalClient) {
-	list, err := shardedlist.New(rdb, "shardedlist:doctor")
+// user reads the length of a list, of these or of one that is not there, and asks for what the user may call on it.
+func (d *doctor) user(ctx context.Context, rdb redis.UniversalClient, names []string) {
+	names = append([]string{"shardedlist:doctor"}, names...)
+	var refused []string
+	var unknown error
+	mayUse := slices.IndexFunc(names, func(name string) bool {
+		if unknown == nil {
+			refused, unknown = refusedTo(ctx, rdb, name, []string{"exists @"})
+		}
+		return unknown == nil && len(refused) == 0
+	})
+	name := names[max(mayUse, 0)]
+	list, err := shardedlist.New(rdb, name)
 	if err == nil {
 		_, err = list.LLen(ctx)
 	}
@@ -296,25 +307,111 @@ func (d *doctor) user(ctx context.Context, rdb redis.UniversalClient) {
 	switch {
 	case script.IsForbidden(err):
 		d.add(fault, "user", "", "the user may not use lists: %v", err)
-	case err != nil:
+	case err != nil && !errors.Is(err, shardedlist.ErrBroken):
 		d.add(fault, "user", "", "a list cannot be read: %v", err)
 	default:
 		d.add(sound, "user", "", "lists can be read: %s", mode)
 	}
+	switch {
+	case unknown != nil:
+		d.add(note, "user", "", "what the user may do is not known: %v", unknown)
+	case mayUse < 0:
+		d.add(note, "user", "", "what the user may do is not known: it may use none of the lists looked at")
+	default:
+		d.permissions(ctx, rdb, name)
+	}
 }
 
-// lists looks at all lists, and for what is left of others.
-func (d *doctor) lists(ctx context.Context, rdb redis.UniversalClient) error {
-	number, elements := 0, int64(0)
+// uses are what users of the library may want, and the commands that it needs. @ is a key of a list. docs/servers.md has them, too.
+var uses = []struct {
+	what     string
+	level    string
+	commands []string
+}{
+	{"lists", fault, []string{"eval x 0", "evalsha x 0", "blpop @ 1", "get @", "getrange @ 0 0", "set @ x", "del @", "unlink @", "exists @", "rename @ @", "copy @ @",
+		"pexpire @ 1", "pexpireat @ 1", "pttl @", "persist @", "time", "hget @ x", "hset @ x x", "hmget @ x", "hgetall @", "hdel @ x", "lpush @ x", "rpush @ x",
+		"lpushx @ x", "rpushx @ x", "lpop @", "rpop @", "llen @", "lindex @ 0", "lrange @ 0 0", "lset @ 0 x", "linsert @ before x x", "lrem @ 0 x", "ltrim @ 0 0", "lpos @ x"}},
+	{"functions, in place of scripts that each pipeline carries", note, []string{"fcall x 0", "function load x"}},
+	{"pops of several elements in a third of the time", note, []string{"sort @"}},
+	{"large pushes and reads of short lists without scripts", note, []string{"multi", "exec"}},
+	{"waits on more than eight lists in a process", note, []string{"ssubscribe @", "sunsubscribe @", "spublish @ x"}},
+	{"WithReplicas", note, []string{"wait 1 1"}},
+	{"the server's setting of the capacity", note, []string{"config get x"}},
+	{"the memory of lists", note, []string{"memory usage @"}},
+	{"Check, Repair and DelStrays", note, []string{"scan 0"}},
+}
+
+// permissions names what the user may not call, by what it is for.
+func (d *doctor) permissions(ctx context.Context, rdb redis.UniversalClient, name string) {
+	missing := false
+	for _, use := range uses {
+		refused, err := refusedTo(ctx, rdb, name, use.commands)
+		if err != nil {
+			d.add(note, "user", "", "what the user may do is not known: %v", err)
+			return
+		}
+		if len(refused) > 0 {
+			missing = true
+			d.add(use.level, "user", "redis-cli acl setuser NAME "+strings.Join(refused, " "), "the user lacks what it needs for %s", use.what)
+		}
+	}
+	if !missing {
+		d.add(sound, "user", "", "the user may do all that the library calls")
+	}
+}
+
+// asksACL replies the numbers of the commands that the user may not call. A command that the server lacks is none.
+const asksACL = `local refused = {}
+for i = 2, #ARGV do
+  local words = {}
+  for word in string.gmatch(ARGV[i], '%S+') do
+    words[#words + 1] = word == '@' and ARGV[1] or word
+  end
+  local known, may = pcall(redis.acl_check_cmd, unpack(words))
+  if known and not may then
+    refused[#refused + 1] = i - 2
+  end
+end
+return refused`
+
+// refusedTo returns which of the commands the user may not call on the keys of a list, as rules of an ACL.
+func refusedTo(ctx context.Context, rdb redis.UniversalClient, name string, commands []string) (rules []string, err error) {
+	args := []any{oneslot.KeysOf(name).Bell} // no key of the script, which the user may not use
+	for _, command := range commands {
+		args = append(args, command)
+	}
+	refused, err := rdb.Eval(ctx, asksACL, nil, args...).Int64Slice()
+	for _, i := range refused {
+		words := strings.Fields(commands[i])
+		rule := "+" + words[0]
+		switch words[0] {
+		case "function", "config", "memory":
+			rule += "|" + words[1]
+		case "ssubscribe", "sunsubscribe", "spublish":
+			rule += " '&*:bell'" // it may be the channel
+		}
+		rules = append(rules, rule)
+	}
+	return rules, err
+}
+
+// lists looks at all lists, and for what is left of others, and returns the names of some.
+func (d *doctor) lists(ctx context.Context, rdb redis.UniversalClient) (names []string, err error) {
+	number, hidden, elements := 0, 0, int64(0)
 	for row, err := range survey.Rows(ctx, rdb, survey.Options{}) {
 		if err != nil {
-			return err
+			return names, err
+		}
+		if len(names) < 20 {
+			names = append(names, row.Name)
 		}
 		name := inShell(row.Name)
 		if !row.Again {
 			number, elements = number+1, elements+row.Length
 		}
 		switch {
+		case script.IsForbidden(row.Err):
+			hidden++
 		case row.Strays > 0:
 			d.add(fault, "list "+name, "shardedlist repair --dry-run "+name, "%d shards are there that no meta knows", row.Strays)
 		case errors.Is(row.Err, shardedlist.ErrBroken):
@@ -330,8 +427,11 @@ func (d *doctor) lists(ctx context.Context, rdb redis.UniversalClient) error {
 			}
 		}
 	}
+	if hidden > 0 {
+		d.add(note, "lists", "", "the user may not use %d of the lists, so nothing is known of them", hidden)
+	}
 	d.add(sound, "lists", "", "%d lists with %d elements", number, elements)
-	return nil
+	return names, nil
 }
 
 // inShell is a name for a shell.

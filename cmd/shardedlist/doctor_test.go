@@ -40,6 +40,7 @@ func TestDoctor(t *testing.T) {
 			assert.Empty(t, levels[fault])
 			assert.Contains(t, levels[sound], "maxmemory-policy is noeviction")
 			assert.Contains(t, levels[note], "there is no replica")
+			assert.Contains(t, levels[sound], "the user may do all that the library calls")
 
 			values := make([]any, 40)
 			for i := range values {
@@ -64,6 +65,15 @@ func TestDoctor(t *testing.T) {
 			levels, code = examined(t, server.URL())
 			assert.Equal(t, exitNothing, code)
 			assert.ElementsMatch(t, before, rdb.Keys(ctx, "*").Val())
+			ls := (<-start(ctx, nil, "--redis", server.URL(), "ls", "--json")).out
+			assert.Contains(t, ls, "no meta knows its shards: 14")
+			_, err := lists[1].RPush(ctx, "since") // before repair --before below
+			require.NoError(t, err)
+			ls = (<-start(ctx, nil, "--redis", server.URL(), "ls", "--json")).out
+			assert.Contains(t, ls, `"strays":14`)
+			top := (<-start(ctx, nil, "--redis", server.URL(), "top", "--count", "1", "--json")).out
+			assert.Equal(t, 1, strings.Count(top, `"strays":14`))
+			levels, _ = examined(t, server.URL())
 			assert.Contains(t, levels[fault], "list lost: 14 shards are there that no meta knows shardedlist repair --dry-run lost\n")
 			assert.Contains(t, levels[fault], "list gap: list is broken: shard 5 is missing shardedlist repair --dry-run gap\n")
 			assert.Equal(t, 2, strings.Count(levels[fault], "\n"), levels[fault])
@@ -73,7 +83,7 @@ func TestDoctor(t *testing.T) {
 			levels, _ = examined(t, server.URL())
 			assert.Contains(t, levels[fault], "redis-cli config set maxmemory-policy noeviction")
 			for _, name := range []string{"lost", "gap"} {
-				got := <-start(ctx, nil, "--redis", server.URL(), "repair", name)
+				got := <-start(ctx, nil, "--redis", server.URL(), "repair", "--before", name)
 				require.Equal(t, exitOK, got.code, got.out)
 				assert.True(t, strings.HasSuffix(got.out, "ok\n"))
 			}
@@ -86,6 +96,20 @@ func TestDoctor(t *testing.T) {
 			assert.Equal(t, exitNothing, code)
 			assert.Contains(t, levels[note], "INFO is refused")
 			assert.Contains(t, levels[fault], "user: the user may not use lists")
+
+			require.NoError(t, rdb.Do(ctx, "acl", "setuser", "worker", "on", ">secret", "~{gap}:*", "~gap", "resetchannels", "+@all", "-rpush", "-wait", "-config|get").Err())
+			levels, code = examined(t, strings.Replace(server.URL(), "redis://", "redis://worker:secret@", 1))
+			assert.Equal(t, exitNothing, code)
+			assert.NotContains(t, levels[fault], "list huge")
+			assert.Contains(t, levels[note], "the user may not use 4 of the lists", levels[fault])
+			assert.Contains(t, levels[fault], "user: the user lacks what it needs for lists redis-cli acl setuser NAME +rpush\n")
+			assert.Contains(t, levels[note], "for WithReplicas redis-cli acl setuser NAME +wait\n")
+			assert.Contains(t, levels[note], "+config|get\n")
+			assert.Contains(t, levels[note], "+ssubscribe '&*:bell' ")
+			assert.NotContains(t, levels[note], "+memory")
+			require.NoError(t, rdb.Do(ctx, "acl", "setuser", "worker", "resetkeys", "~other").Err())
+			levels, _ = examined(t, strings.Replace(server.URL(), "redis://", "redis://worker:secret@", 1))
+			assert.Contains(t, levels[note], "it may use none of the lists looked at")
 		})
 	}
 }

@@ -60,7 +60,14 @@ func (g *generation) name(l *List) string {
 // reunite makes stray shards a part of the list. It reports whether it has, and whether it has left
 // some, for which the caller must say more.
 func (l *List) reunite(ctx context.Context, how layout.Repair, say func(string, ...any)) (reunited, left bool, err error) {
+	master, err := l.home(ctx)
+	if err != nil {
+		return false, false, err
+	}
 	found, err := l.strays(ctx, "")
+	if err == nil {
+		err = l.isHome(ctx, master) // or shards may be elsewhere
+	}
 	if err != nil || len(found) == 0 {
 		return false, false, err
 	}

@@ -37,7 +37,7 @@ func (l *List) DeleteStrays(ctx context.Context) (deleted int64, err error) {
 // strays finds, and with "unlink" unlinks, the shards under the list's name that no meta knows. It looks at all keys of the server that
 // holds the list, twice. If it fails, it also returns what it has found so far.
 func (l *List) strays(ctx context.Context, how string) (strays, error) {
-	master, err := script.Master(ctx, l.Client(), l.keys.Meta)
+	master, err := l.home(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +60,34 @@ func (l *List) strays(ctx context.Context, how string) (strays, error) {
 		return found, err
 	}
 	return l.notKnown(ctx, how, found)
+}
+
+// home returns the server that holds the list. After the slot has moved, a cluster client may not know yet.
+func (l *List) home(ctx context.Context) (master redis.Cmdable, err error) {
+	cluster, isCluster := l.Client().(*redis.ClusterClient)
+	err = script.Retry(ctx, func() (err error) {
+		master, err = script.Master(ctx, l.Client(), l.keys.Meta)
+		if err != nil || !isCluster {
+			return err
+		}
+		if err = master.Exists(ctx, l.keys.Meta).Err(); redis.HasErrorPrefix(err, "MOVED ") {
+			cluster.ReloadState(ctx)
+			return err
+		}
+		return nil
+	})
+	return master, err
+}
+
+// isHome returns an error unless a server has held all keys of the list since home returned it.
+func (l *List) isHome(ctx context.Context, master redis.Cmdable) error {
+	if _, isCluster := l.Client().(*redis.ClusterClient); !isCluster {
+		return nil
+	}
+	if err := master.Exists(ctx, l.keys.Meta, l.keys.Prefix+"never").Err(); err != nil { // a slot that moves lacks the second
+		return fmt.Errorf("TRYAGAIN the list is moving to another node: %w", err)
+	}
+	return nil
 }
 
 // notKnown returns those of the shards that meta does not know, and with "unlink" unlinks them.

@@ -3,6 +3,7 @@ package survey
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/layout"
 	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/scan"
+	"github.com/shardedlist/shardedlist/internal/script"
 )
 
 // ErrLost says that there are shards under a name, and no meta knows them.
@@ -38,10 +40,15 @@ func findLost(ctx context.Context, rdb redis.UniversalClient) (map[string]int, e
 		for i, meta := range some {
 			replies[i] = pipe.HMGet(ctx, meta, "layout", "stale")
 		}
-		if _, err := pipe.Exec(ctx); err != nil {
+		if _, err := pipe.Exec(ctx); err != nil && !script.IsForbidden(err) {
 			return nil, err
 		}
 		for i, meta := range some {
+			if replies[i].Err() != nil { // the user may not use the list
+				stem := strings.TrimSuffix(meta, "meta")
+				maps.DeleteFunc(shards, func(prefix string, _ int) bool { return strings.HasPrefix(prefix, stem) })
+				continue
+			}
 			layout, _ := replies[i].Val()[0].(string)
 			stale, _ := replies[i].Val()[1].(string)
 			for _, prefix := range append(stalePrefixes(stale), prefixIn(layout, strings.TrimSuffix(meta, "meta"))) {

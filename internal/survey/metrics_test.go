@@ -22,7 +22,7 @@ func TestWriteMetrics(t *testing.T) {
 	rows := []survey.Row{
 		{Name: "jobs", Form: survey.Sharded, Length: 12_000_000, Shards: 3, Capacity: 512, Bytes: 4096, TTL: 1500 * time.Millisecond, At: at,
 			Queue: &survey.Queue{Delayed: 1, Leased: 2, Dead: 3, Done: 4, Failed: 5, Buried: 6, Oldest: at.Add(-90 * time.Second)}},
-		{Name: "odd \"name\"\n\\", Form: survey.Adopted, Length: 1, Backlog: 7, Newcomers: 8, Unswept: 9, Armed: true},
+		{Name: "odd \"name\"\n\\", Form: survey.Adopted, Length: 1, Backlog: 7, Newcomers: 8, Unswept: 9, Strays: 10, Armed: true},
 		{Name: "\xff", Form: survey.Unknown, Err: errors.New("broken")},
 	}
 	var out strings.Builder
@@ -40,6 +40,7 @@ func TestWriteMetrics(t *testing.T) {
 		`shardedlist_list_backlog_elements{list="odd \"name\"\n\\"} 7`,
 		`shardedlist_list_newcomer_elements{list="odd \"name\"\n\\"} 8`,
 		`shardedlist_list_unswept_shards{list="odd \"name\"\n\\"} 9`,
+		`shardedlist_list_stray_shards{list="odd \"name\"\n\\"} 10`,
 		`shardedlist_list_armed{list="odd \"name\"\n\\"} 1`,
 		`shardedlist_list_ttl_seconds{list="jobs"} 1.5`,
 		`shardedlist_queue_jobs{list="jobs",state="waiting"} 1.2e+07`,
@@ -74,7 +75,7 @@ func TestPromtoolAcceptsTheMetrics(t *testing.T) {
 	var text bytes.Buffer
 	require.NoError(t, survey.WriteMetrics(&text, []survey.Row{
 		{Name: "jobs", Form: survey.Sharded, Length: 1, TTL: time.Second, Queue: &survey.Queue{Done: 1, Oldest: time.Unix(1, 0)}},
-		{Name: "odd \"name\"\n\\\xff", Form: survey.Adopted, Length: 1, Newcomers: 1, Armed: true},
+		{Name: "odd \"name\"\n\\\xff", Form: survey.Adopted, Length: 1, Newcomers: 1, Strays: 1, Armed: true},
 	}))
 	for _, m := range survey.Metrics {
 		require.Contains(t, text.String(), m.Name+"{")

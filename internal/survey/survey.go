@@ -90,7 +90,7 @@ func Rows(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq2[R
 // explain notes that the shards of a row are those of a list.
 func (n *names) explain(row Row) {
 	delete(n.shards, row.life)
-	if row.Unswept > 0 {
+	if row.Unswept > 0 || script.IsForbidden(row.Err) {
 		maps.DeleteFunc(n.shards, func(_, key string) bool {
 			meta, _ := oneslot.Owner(key)
 			return meta == oneslot.KeysOf(row.Name).Meta
@@ -142,7 +142,7 @@ func (n *names) unexplained(ctx context.Context, rdb redis.UniversalClient) (boo
 			}
 			return nil
 		})
-		if err != nil {
+		if err != nil && !script.IsForbidden(err) { // the user may not use some
 			return false, err
 		}
 		if slices.ContainsFunc(replies, func(cmd redis.Cmder) bool { return cmd.(*redis.IntCmd).Val() > 0 }) {

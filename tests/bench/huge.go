@@ -18,6 +18,9 @@ type hugeResult struct {
 	Rows     []hugeRow `json:"rows"`
 	Busy     []hugeRow `json:"beside_traffic"`
 	Rate     float64   `json:"traffic_calls_a_second"`
+	Tools    []hugeRow `json:"tools"`
+	Spread   []hugeRow `json:"spread"`
+	Large    []hugeRow `json:"large"`
 }
 
 // hugeRow is an operation. Plain is the same command on the plain list, if there is one.
@@ -223,6 +226,9 @@ func (b *bench) huge(ctx context.Context) error {
 		return err
 	}
 	l := sharded(plain, key)
+	if r.Tools, err = b.hugeTools(ctx, l); err != nil {
+		return err
+	}
 	for _, m := range hugeMethods() {
 		figures, err := measureHuge(1, func(int) error { return m.run(ctx, l) }, b.server)
 		if err != nil {
@@ -230,6 +236,12 @@ func (b *bench) huge(ctx context.Context) error {
 		}
 		r.Rows = append(r.Rows, hugeRow{Name: m.name, Own: figures})
 		tick()
+	}
+	if r.Spread, err = b.hugeSpread(ctx, plain, r.Elements); err != nil {
+		return fmt.Errorf("spread: %w", err)
+	}
+	if r.Large, err = b.hugeLarge(ctx, plain, pick(b, 50, 1000)); err != nil {
+		return fmt.Errorf("large: %w", err)
 	}
 	b.results.Huge = r
 	return nil
@@ -321,6 +333,14 @@ once. Nobody calls anything: the longest wait is %s.`, count(h.Elements), millis
 			took, waits = millis(row.Plain.Took), millis(row.Plain.Stall)
 		}
 		t.row(row.Name, took, waits, millis(row.Own.Took), millis(row.Own.Stall))
+	}
+	for _, part := range []struct {
+		rows []hugeRow
+		of   string
+	}{{h.Tools, ""}, {h.Spread, " of a list over 16 parts"}, {h.Large, " of a list of 1,000 elements of 1 MiB"}} {
+		for _, row := range part.rows {
+			t.row(row.Name+part.of, "", "", millis(row.Own.Took), millis(row.Own.Stall))
+		}
 	}
 	for _, row := range h.Busy {
 		t.row(fmt.Sprintf("%s, beside %s pushes and pops a second", row.Name, count(h.Rate)), "", "", millis(row.Own.Took), millis(row.Own.Stall))

@@ -155,6 +155,50 @@ func TestCheckFindsNoBreachInAMovingSlot(t *testing.T) {
 	assert.NoError(t, list.Check(t.Context()))
 }
 
+// A repair while a slot moves says so, and changes nothing, or mends the list as on any other day. Afterwards it does.
+func TestRepairWhileASlotMoves(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	for damage, prepare := range map[string]func(list *shardedlist.ShardedList, info shardedlist.Info) []string{
+		"a gap": func(list *shardedlist.ShardedList, info shardedlist.Info) []string {
+			require.NoError(t, harness.Client(list).Del(t.Context(), harness.Shard(list, t.Context(), info.First+2)).Err())
+			return append(harness.Words(harness.Numbers(0, 4)), harness.Words(harness.Numbers(6, 19))...)
+		},
+		"no meta": func(list *shardedlist.ShardedList, _ shardedlist.Info) []string {
+			require.NoError(t, harness.Client(list).Del(t.Context(), harness.Keys(list).Meta).Err())
+			return harness.Words(harness.Numbers(0, 19))
+		},
+	} {
+		list := harness.NewList(t, server.Client(t), shardedlist.WithCapacity(2))
+		_, err := list.RPush(t.Context(), harness.Numbers(0, 19)...)
+		require.NoError(t, err)
+		info, err := list.Info(t.Context())
+		require.NoError(t, err)
+		want := prepare(list, info)
+		home, err := server.SlotOwner(t.Context(), harness.Keys(list).Slot())
+		require.NoError(t, err)
+		failed := 0
+		require.NoError(t, server.MoveSlot(t.Context(), harness.Keys(list).Slot(), (home+1)%3, func(moved int) {
+			if moved == 0 { // all keys are on one node yet
+				return
+			}
+			before := harness.Snapshot(t, list)
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			if _, err := list.Repair(ctx, shardedlist.RepairOptions{}); err != nil {
+				failed++
+				assert.Equal(t, before, harness.Snapshot(t, list), "%s after %d keys: %v", damage, moved, err)
+			}
+		}))
+		assert.Positive(t, failed, damage)
+		_, err = list.Repair(t.Context(), shardedlist.RepairOptions{})
+		require.NoError(t, err, damage)
+		content, err := list.LRange(t.Context(), 0, -1)
+		require.NoError(t, err)
+		assert.Equal(t, want, content, damage)
+	}
+}
+
 // elementsOf are the elements of all live shards, on whatever node.
 func elementsOf(t testing.TB, list *shardedlist.ShardedList) []string {
 	t.Helper()

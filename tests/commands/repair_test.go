@@ -340,3 +340,27 @@ func TestRepairOfWideGaps(t *testing.T) {
 		}
 	})
 }
+
+// Whoever may not scan cannot repair, and changes nothing.
+func TestRepairWithoutScan(t *testing.T) {
+	t.Parallel()
+	for _, kind := range redistest.Kinds(redistest.Redis, redistest.Valkey) {
+		server := redistest.Start(t, kind)
+		rdb := server.Client(t)
+		require.NoError(t, rdb.Do(t.Context(), "acl", "setuser", "worker", "on", ">secret", "~*", "&*", "+@all", "-scan").Err())
+		worker := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "worker", Password: "secret"})
+		t.Cleanup(func() { assert.NoError(t, worker.Close()) })
+		list := damaged(t, rdb, 30)
+		loseMeta(t, rdb, list)
+		before := rdb.Keys(t.Context(), "*").Val()
+		forbidden, err := shardedlist.New(worker, list.Name())
+		require.NoError(t, err)
+		_, err = forbidden.Repair(t.Context(), shardedlist.RepairOptions{})
+		require.ErrorContains(t, err, "NOPERM")
+		require.ErrorContains(t, err, "repair")
+		assert.ElementsMatch(t, before, rdb.Keys(t.Context(), "*").Val())
+		_, err = list.Repair(t.Context(), shardedlist.RepairOptions{})
+		require.NoError(t, err)
+		assert.Equal(t, words(0, 30), harness.Content(t, list))
+	}
+}

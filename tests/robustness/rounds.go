@@ -116,7 +116,7 @@ func (sc *scenario) specify(random *rand.Rand, number int) roundSpec {
 	}
 	spec.Everyone = workers * spec.Clients
 	if sc.fault.cancel {
-		if spec.Cancel = "waits"; random.IntN(2) == 0 {
+		if spec.Cancel = "waits"; random.IntN(2) == 0 && sc.clients != steps { // they edit, and Conserved knows no edits
 			spec.Cancel, spec.Edits = "all", false
 		}
 	}
