@@ -117,8 +117,9 @@ func (l *ShardedList) Repair(ctx context.Context, o RepairOptions) (report []str
 }
 
 // DelStrays deletes the stray shards of the list, and returns their number. A shard is stray if it is there but not in the list,
-// because the hash {name}:meta was evicted or deleted while the list had elements. Nothing else notices stray shards: the list is
-// empty without that hash, the next push begins it anew, and Del deletes only what was pushed since. Check names them.
+// because the hash {name}:meta was evicted or deleted while the list had elements. One that expires within three minutes is not: a
+// Copy may be making it. No call notices stray shards: the list is empty without that hash, the next push begins it anew, and Del deletes
+// only what was pushed since. Check names them.
 //
 // The list itself stays as it is, and other clients may use it meanwhile. A list that was renamed from this name keeps its shards, but
 // must not be renamed again while DelStrays runs. It finds shards with SCAN, and so is O(keys of the server), in bounded steps. If it

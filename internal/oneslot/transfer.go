@@ -18,13 +18,14 @@ var (
 	copyStepScript = script.Load("copy_step")
 )
 
+// CopyLife is how long the shards stay that steps of COPY have copied, if their client dies.
+const CopyLife = 3 * time.Minute
+
 const (
 	// copyAtOnce is how many shards one script copies, of lists that have more, and maxCopyStep how many a step does at the most.
 	copyAtOnce  = 16
 	maxCopyStep = 64
-	// copyLife is how long the shards stay that steps have copied, if their client dies, and copyWithin how long the steps may take.
-	copyLife   = 3 * time.Minute
-	copyWithin = copyLife / 2
+	copyWithin  = CopyLife / 2 // for so long steps may copy
 )
 
 // Transfer renames or copies the list.
@@ -100,7 +101,7 @@ func (c *copier) copy(ctx context.Context, todo shards) (read shards, _, _ int64
 		return read, 0, 0, errNoNote
 	}
 	start := time.Now()
-	reply, err := c.send(ctx, copyStepScript, todo.from, todo.to, c.pace.size, c.note, c.prefix, copyLife.Milliseconds())
+	reply, err := c.send(ctx, copyStepScript, todo.from, todo.to, c.pace.size, c.note, c.prefix, CopyLife.Milliseconds())
 	if err != nil {
 		return read, 0, 0, err
 	} else if reply == needsMore {

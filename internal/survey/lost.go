@@ -22,7 +22,7 @@ var ErrLost = fmt.Errorf("%w: no meta knows its shards", layout.ErrBroken)
 // findLost returns the names of the lists whose shards no meta knows, and how many shards each has lost, as far as one scan of the keys shows it:
 // a list that is created, deleted or renamed meanwhile may be among them. Check tells for sure.
 func findLost(ctx context.Context, rdb redis.UniversalClient) (map[string]int, error) {
-	shards, metas := map[string]int{}, []string{} // by the prefix of their keys
+	shards, keys, metas := map[string]int{}, map[string]string{}, []string{} // by the prefix of their keys; one of the keys
 	for page, err := range scan.Pages(ctx, rdb, scan.Filter{Pattern: "*{*}*:#*", Type: "list"}, scan.Filter{Pattern: "*{*}*:meta", Type: "hash"}) {
 		if err != nil {
 			return nil, err
@@ -30,6 +30,7 @@ func findLost(ctx context.Context, rdb redis.UniversalClient) (map[string]int, e
 		for _, key := range page.Keys[0] {
 			if prefix, ok := oneslot.ShardPrefix(key); ok {
 				shards[prefix]++
+				keys[prefix] = key
 			}
 		}
 		metas = append(metas, page.Keys[1]...)
@@ -46,23 +47,47 @@ func findLost(ctx context.Context, rdb redis.UniversalClient) (map[string]int, e
 		for i, meta := range some {
 			if replies[i].Err() != nil { // the user may not use the list
 				stem := strings.TrimSuffix(meta, "meta")
-				maps.DeleteFunc(shards, func(prefix string, _ int) bool { return strings.HasPrefix(prefix, stem) })
+				maps.DeleteFunc(keys, func(prefix, _ string) bool { return strings.HasPrefix(prefix, stem) })
 				continue
 			}
 			layout, _ := replies[i].Val()[0].(string)
 			stale, _ := replies[i].Val()[1].(string)
 			for _, prefix := range append(stalePrefixes(stale), prefixIn(layout, strings.TrimSuffix(meta, "meta"))) {
-				delete(shards, prefix)
+				delete(keys, prefix)
 			}
 		}
 	}
+	if err := keepLasting(ctx, rdb, keys); err != nil {
+		return nil, err
+	}
 	lost := map[string]int{}
-	for prefix, number := range shards {
+	for prefix := range keys {
 		if name, ok := oneslot.NameOf(prefix[:strings.LastIndexByte(prefix, '#')] + "meta"); ok {
-			lost[name] += number
+			lost[name] += shards[prefix]
 		}
 	}
 	return lost, nil
+}
+
+// keepLasting removes the keys that are not there, those that the user may not use, and those that expire soon: what a COPY is copying has no
+// meta until it is done.
+func keepLasting(ctx context.Context, rdb redis.UniversalClient, keys map[string]string) error {
+	for some := range slices.Chunk(slices.Collect(maps.Keys(keys)), 100) {
+		pipe := rdb.Pipeline()
+		lives := make([]*redis.DurationCmd, len(some))
+		for i, prefix := range some {
+			lives[i] = pipe.PTTL(ctx, keys[prefix])
+		}
+		if _, err := pipe.Exec(ctx); err != nil && !script.IsForbidden(err) {
+			return err
+		}
+		for i, prefix := range some {
+			if left, err := lives[i].Result(); err != nil || left != -1 && left <= oneslot.CopyLife {
+				delete(keys, prefix)
+			}
+		}
+	}
+	return nil
 }
 
 // prefixIn returns the prefix of the shards' keys that a field layout names, see lua/shared/pointers.lua.

@@ -101,10 +101,9 @@ func (n *names) explain(row Row) {
 // lost yields a row for each list of which there are shards that no meta knows.
 func (n *names) lost(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		lost, err := map[string]int(nil), error(nil)
-		if there, failed := n.unexplained(ctx, rdb); failed != nil {
-			err = failed
-		} else if there {
+		lost := map[string]int{}
+		err := keepLasting(ctx, rdb, n.shards) // most are gone by now, with lists that have become short
+		if err == nil && len(n.shards) > 0 {
 			lost, err = findLost(ctx, rdb)
 		}
 		if err != nil {
@@ -131,25 +130,6 @@ func (n *names) lost(ctx context.Context, rdb redis.UniversalClient, o Options) 
 			}
 		}
 	}
-}
-
-// unexplained reports whether there are still shards of which no row has told. Most are gone by now, with lists that have become short.
-func (n *names) unexplained(ctx context.Context, rdb redis.UniversalClient) (bool, error) {
-	for some := range slices.Chunk(slices.Collect(maps.Values(n.shards)), 100) {
-		replies, err := rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-			for _, key := range some {
-				pipe.Exists(ctx, key)
-			}
-			return nil
-		})
-		if err != nil && !script.IsForbidden(err) { // the user may not use some
-			return false, err
-		}
-		if slices.ContainsFunc(replies, func(cmd redis.Cmder) bool { return cmd.(*redis.IntCmd).Val() > 0 }) {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // yieldRows looks at lists, and reports whether to go on.

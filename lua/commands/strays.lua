@@ -1,4 +1,5 @@
--- Finds stray shards: those that no meta knows, because theirs was evicted or deleted while the list had elements.
+-- Finds stray shards: those that no meta knows, because theirs was evicted or deleted while the list had elements. Not those
+-- that expire within three minutes.
 --
 -- requires: shared/list shared/size shared/knows_shard
 --
@@ -11,6 +12,14 @@
 --
 -- Safe because it reads meta in the same step, whatever has become of the list since the SCAN: a shard of the list, or one that
 -- later operations sweep, is no stray. It looks at every key before the first write, UNLINK, which OOM allows.
+
+local COPY_LIFE = 3 * 60 * 1000
+
+-- is_copy tells whether a shard expires soon: a COPY in steps may be making it, see commands/copy_step.lua.
+local function is_copy(key)
+  local left = redis.call('PTTL', key)
+  return left >= 0 and left <= COPY_LIFE
+end
 
 local list, problem = open('reading')
 if problem then
@@ -25,7 +34,7 @@ for i = 3, #ARGV do
     local size, away = size_of(prefix .. id)
     if away then
       return missing({ shards = prefix }, id)
-    elseif size and size > 0 then
+    elseif size and size > 0 and not is_copy(prefix .. id) then
       strays[#strays + 1] = id
     end
   end

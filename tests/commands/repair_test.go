@@ -196,7 +196,10 @@ func TestRepairOfGaps(t *testing.T) {
 }
 
 // dying lets so many commands pass, and then none.
-type dying struct{ left atomic.Int64 }
+type dying struct {
+	left atomic.Int64
+	died func() // may be nil
+}
 
 func (d *dying) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (d *dying) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
@@ -205,6 +208,9 @@ func (d *dying) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 func (d *dying) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if d.left.Add(-1) < 0 {
+			if d.died != nil {
+				d.died()
+			}
 			cmd.SetErr(context.Canceled)
 			return context.Canceled
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/ledger"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 	"github.com/shardedlist/shardedlist/internal/script"
+	"github.com/shardedlist/shardedlist/internal/survey"
 	"github.com/shardedlist/shardedlist/tests/harness"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -399,6 +400,50 @@ func TestALateStepOfACopyDoesNothing(t *testing.T) {
 			_, err = copied.Del(ctx) // its shards may expire now
 			require.NoError(t, err)
 		}
+	})
+}
+
+// A client that dies between the steps of a copy leaves keys that expire, and no list. The next copy succeeds.
+func TestACopyWhoseClientDies(t *testing.T) {
+	t.Parallel()
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
+		rdb, mortal, ctx, d := server.Client(t), server.Client(t), t.Context(), &dying{}
+		mortal.AddHook(d)
+		list := harness.NewSharded(t, rdb, 3, harness.Numbers(0, 300))
+		copied := harness.OpenList(t, rdb, "{"+list.Name()+"}-copy", shardedlist.WithCapacity(3))
+		broken, err := shardedlist.New(mortal, list.Name())
+		require.NoError(t, err)
+		before, died := harness.Content(t, list), 0
+		for left := int64(1); ; left++ {
+			d.left.Store(left)
+			alive, die := context.WithCancel(ctx)
+			d.died = die
+			done, err := broken.Copy(alive, copied.Name(), false)
+			die()
+			if err == nil {
+				require.True(t, done)
+				break
+			}
+			require.ErrorIs(t, err, context.Canceled)
+			length, err := copied.LLen(ctx)
+			require.NoError(t, err)
+			require.Zero(t, length)
+			for key := range harness.Snapshot(t, copied) {
+				died++
+				left := rdb.PTTL(ctx, key).Val()
+				require.Positive(t, left, key)
+				require.LessOrEqual(t, left, 3*time.Minute, key)
+			}
+			for row, err := range survey.Rows(ctx, rdb, survey.Options{}) {
+				require.NoError(t, err)
+				require.NotEqual(t, copied.Name(), row.Name)
+			}
+		}
+		assert.Greater(t, died, 10)
+		assert.Equal(t, before, harness.Content(t, copied))
+		require.NoError(t, copied.Check(ctx))
+		require.NoError(t, list.Check(ctx))
+		d.left.Store(1 << 40)
 	})
 }
 
