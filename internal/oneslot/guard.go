@@ -2,6 +2,7 @@ package oneslot
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,6 +19,8 @@ var (
 	memoryScript = script.Load("memory")
 	keysScript   = script.Load("keys")
 )
+
+var errNameOfMeta = errors.New("a script does not know the name of the meta of a list")
 
 // Guard returns the script that carries out a command, unless a list stands where it has a key.
 func (l *List) Guard(g layout.Guard) (script.Call, error) {
@@ -127,19 +130,21 @@ func (l *List) CountKeys(words []any, lists []layout.List, alone bool) (session.
 	if err != nil {
 		return session.Operation{}, err
 	}
-	metas := make([]any, 1, 1+len(all))
-	for _, list := range all {
-		metas = append(metas, list.declared[0])
-	}
 	if name := strings.ToLower(value.Text(words[0])); !alone || name == "del" || name == "unlink" {
-		metas[0] = len(all)
-		op := l.sessions.Read(keysScript, l.declared, slices.Concat(words[:1], metas, words[1:])...)
+		forms, known := metaForms(words[1:], all)
+		if !known {
+			return session.Operation{}, errNameOfMeta
+		}
+		op := l.sessions.Read(keysScript, l.declared, append([]any{words[0], forms}, words[1:]...)...)
 		if name == "exists" || name == "touch" {
 			op.Kind = stats.Read
 		}
 		return op, nil
 	}
-	metas[0] = "exists"
+	metas := append(make([]any, 0, 1+len(all)), "exists")
+	for _, list := range all {
+		metas = append(metas, list.declared[0])
+	}
 	return session.Steps(func(ctx context.Context) (any, error) {
 		l.sessions.List.Operation(stats.Read, 0)
 		replies, err := l.sessions.Runner.Together(ctx, metas, words)
@@ -150,6 +155,28 @@ func (l *List) CountKeys(words []any, lists []layout.List, alone bool) (session.
 		}
 		return replies[1], nil
 	}), nil
+}
+
+// metaForms says of each key how commands/keys.lua makes the name of its list's meta, which is shorter than the names. It is not known of a
+// few names with braces. The lists are in the order of their keys.
+func metaForms(keys []any, lists []*List) (forms string, known bool) {
+	text := make([]byte, len(keys))
+	for i, key := range keys {
+		text[i] = '-'
+		if len(lists) == 0 || value.Text(key) != lists[0].config.Name {
+			continue
+		}
+		name, prefix := lists[0].config.Name, lists[0].keys.Prefix
+		switch lists = lists[1:]; {
+		case len(prefix) == len(name)+len(":"):
+			text[i] = '='
+		case prefix == "{"+name+"}:":
+			text[i] = '{'
+		default:
+			return "", false
+		}
+	}
+	return string(text), len(lists) == 0
 }
 
 // Memory has the bytes that the shards take, estimated as Info does.

@@ -200,8 +200,7 @@ func (l *List) join(ctx context.Context, g *generation, joins layout.Joining) er
 		case reply == int64(0):
 			ids = ids[1:]
 		case reply == int64(-1): // others have emptied the list
-			rest := &generation{prefix: g.prefix, ids: ids}
-			slices.Sort(rest.ids)
+			rest := &generation{prefix: g.prefix, ids: slices.Sorted(slices.Values(ids))}
 			if err := l.measure(ctx, rest, true); err != nil {
 				return err
 			}

@@ -370,3 +370,57 @@ func TestRepairWithoutScan(t *testing.T) {
 		assert.Equal(t, words(0, 30), harness.Content(t, list))
 	}
 }
+
+// before calls a function before each step of a repair.
+type before struct{ do func(step string) }
+
+func (b *before) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (b *before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (b *before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		for _, step := range []string{"join", "attach"} {
+			if slices.Contains(cmd.Args(), any(step)) {
+				b.do(step)
+			}
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// While a repair joins shards to a list that was begun anew, others empty it, and begin another one: the rest joins that, in order.
+func TestRepairOfAListThatIsEmptiedMeanwhile(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb, repairing, b := server.Client(t), server.Client(t), &before{}
+		repairing.AddHook(b)
+		for _, options := range []shardedlist.RepairOptions{{Before: true}, {After: true}} {
+			list := damaged(t, rdb, 40)
+			loseMeta(t, rdb, list)
+			push(t, list, 100, 120)
+			joins, attaches, popped := 0, 0, []string(nil)
+			b.do = func(step string) {
+				if step == "attach" {
+					if attaches++; attaches == 1 {
+						push(t, list, 200, 220)
+					}
+				} else if joins++; joins == 3 {
+					var err error
+					popped, err = list.LPopCount(t.Context(), 1000)
+					require.NoError(t, err)
+				}
+			}
+			_, err := harness.OpenList(t, repairing, list.Name()).Repair(t.Context(), options)
+			require.NoError(t, err)
+			assert.Equal(t, 1, attaches)
+			joined := len(popped) - 20
+			require.Positive(t, joined)
+			want := append(words(0, 40-joined), words(200, 220)...)
+			if options.After {
+				want = append(words(200, 220), words(joined, 40)...)
+			}
+			assert.Equal(t, want, harness.Content(t, list))
+		}
+	})
+}

@@ -179,7 +179,7 @@ func (d *damagedList) take(consumer int, values []string) {
 			d.sc.mu.Lock()
 			d.sc.row.Disordered++
 			d.sc.mu.Unlock()
-			d.sc.violate("%s came behind %s", value, ledger.Name(producer, before))
+			d.sc.violate("%s: consumer %d got %s behind %s", d.list.Name(), consumer, value, ledger.Name(producer, before))
 		}
 		d.latest[at] = number
 	}

@@ -116,7 +116,10 @@ func (sc *scenario) specify(random *rand.Rand, number int) roundSpec {
 	}
 	spec.Everyone = workers * spec.Clients
 	if sc.fault.cancel {
-		if spec.Cancel = "waits"; random.IntN(2) == 0 && sc.clients != steps { // they edit, and Conserved knows no edits
+		switch spec.Cancel = "waits"; {
+		case sc.clients == steps:
+			spec.Cancel = "changes" // Conserved, which a pop that is given up needs, knows no edits
+		case random.IntN(2) == 0:
 			spec.Cancel, spec.Edits = "all", false
 		}
 	}

@@ -66,7 +66,7 @@ type roundSpec struct {
 	Calls    int    `json:"calls"` // of each client
 	Shared   bool   `json:"shared"`
 	Edits    bool   `json:"edits"`
-	Cancel   string `json:"cancel"` // "": nothing, "waits", "all"
+	Cancel   string `json:"cancel"` // "": nothing, "waits", "all" but edits, "changes": pushes and edits
 	How      string `json:"how"`    // the clients call: methods, rollout or spreadLists
 	Parts    int    `json:"parts"`  // of a spread list
 }
@@ -287,8 +287,8 @@ func (s roundSpec) choose(random *rand.Rand, client, index int) history.Call {
 		return values
 	}
 	some := fmt.Sprintf("%d.%d.0", random.IntN(s.Everyone), random.IntN(s.Calls))
-	cancel := func(all bool) int64 {
-		if s.Cancel == "" || all && s.Cancel != "all" || random.IntN(2) == 0 {
+	cancel := func(ways ...string) int64 {
+		if !slices.Contains(ways, s.Cancel) || random.IntN(2) == 0 {
 			return 0
 		}
 		return instant(random)
@@ -316,15 +316,15 @@ func (s roundSpec) choose(random *rand.Rand, client, index int) history.Call {
 		if many && random.IntN(3) == 0 {
 			n = 1 + random.IntN(4)
 		}
-		return history.Call{Name: pushed + "push", Values: fresh(n), Cancel: cancel(true)}
+		return history.Call{Name: pushed + "push", Values: fresh(n), Cancel: cancel("all", "changes")}
 	case roll < 53:
 		n := 1
 		if many && random.IntN(3) == 0 {
 			n = 1 + random.IntN(5)
 		}
-		return history.Call{Name: popped + "pop", Count: n, Cancel: cancel(true)}
+		return history.Call{Name: popped + "pop", Count: n, Cancel: cancel("all")}
 	case roll < 78:
-		return history.Call{Name: "b" + popped + "pop", Count: 1, Timeout: 1000 * (1 + random.Int64N(15)), Cancel: cancel(false)}
+		return history.Call{Name: "b" + popped + "pop", Count: 1, Timeout: 1000 * (1 + random.Int64N(15)), Cancel: cancel("all", "waits")}
 	case roll < 84:
 		return history.Call{Name: "llen"}
 	case roll < 90:
@@ -332,13 +332,13 @@ func (s roundSpec) choose(random *rand.Rand, client, index int) history.Call {
 	case roll < 94:
 		return history.Call{Name: []string{"lmove left right", "lmove right left"}[random.IntN(2)], Count: 1}
 	case roll < 96:
-		return history.Call{Name: "lset", Count: random.IntN(7) - 3, Values: fresh(1)}
+		return history.Call{Name: "lset", Count: random.IntN(7) - 3, Values: fresh(1), Cancel: cancel("changes")}
 	case roll < 97:
 		return history.Call{Name: "lpos", Values: []string{some}}
 	case roll < 98:
-		return history.Call{Name: []string{"linsert before", "linsert after"}[random.IntN(2)], Pivot: some, Values: fresh(1)}
+		return history.Call{Name: []string{"linsert before", "linsert after"}[random.IntN(2)], Pivot: some, Values: fresh(1), Cancel: cancel("changes")}
 	default:
-		return history.Call{Name: "lrem", Values: []string{some}}
+		return history.Call{Name: "lrem", Values: []string{some}, Cancel: cancel("changes")}
 	}
 }
 
