@@ -23,8 +23,12 @@ var (
 	scanScript   = script.Load("scan")
 )
 
-// scanStep is the number of elements that All reads at once, and up to a shard more.
-const scanStep = 1000
+// What All reads at once, and up to a shard more: so many elements, or fewer if they are large. It does not know how large the first are.
+const (
+	scanStep  = 1000
+	scanFirst = 16
+	scanBytes = 256 << 10
+)
 
 // Length counts the elements.
 func (l *List) Length() session.Operation { return l.shared(l.read(llenScript), "llen") }
@@ -120,16 +124,26 @@ type reader struct {
 	list       *List
 	next, last string   // where to go on, and where to end, see scan.lua
 	known      pointers // as they were lately
+	average    int      // bytes of an element of the last step, or half of what was known before; 0 at first
 	byScript   bool     // the list is in a state that only the script knows, or the user may not do without it
 }
 
 // step reads some elements.
-func (r *reader) step(ctx context.Context) ([]string, error) {
+func (r *reader) step(ctx context.Context) (values []string, err error) {
+	defer func() {
+		bytes := 0
+		for _, value := range values {
+			bytes += len(value)
+		}
+		if len(values) > 0 {
+			r.average = max(1, bytes/len(values), r.average/2)
+		}
+	}()
 	if values, ok := r.shards(ctx); ok {
 		return values, nil
 	}
 	for {
-		reply, err := r.list.read(scanScript, r.next, r.last, scanStep).Run(ctx)
+		reply, err := r.list.read(scanScript, r.next, r.last, r.enough()).Run(ctx)
 		switch {
 		case err != nil:
 			return nil, err
@@ -144,6 +158,14 @@ func (r *reader) step(ctx context.Context) ([]string, error) {
 	}
 }
 
+// enough is how many elements a step reads.
+func (r *reader) enough() int {
+	if r.average == 0 {
+		return scanFirst
+	}
+	return max(1, min(scanStep, scanBytes/r.average))
+}
+
 // shards reads the next shards without Lua, which takes ten times as long for an element. The shards are those that the pointers named
 // lately; the pointers in the same transaction tell whether they are still.
 func (r *reader) shards(ctx context.Context) (values []string, ok bool) {
@@ -155,7 +177,7 @@ func (r *reader) shards(ctx context.Context) (values []string, ok bool) {
 	to := from - 1
 	commands := [][]any{{"hmget", r.list.keys.Meta, "layout", "expires", "restores", "part", "caps"}}
 	if r.known.shards != "" {
-		to = min(final, to+max(1, scanStep/r.known.capacity))
+		to = min(final, to+max(1, int64(r.enough())/r.known.capacity))
 		for id := from; id <= to; id++ {
 			commands = append(commands, []any{"lrange", r.known.shard(id), 0, r.known.capacity})
 		}

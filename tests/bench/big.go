@@ -1,15 +1,18 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"net"
-	"runtime"
+	"os"
+	"os/exec"
 	"strings"
-	"sync"
 	"time"
 
 	mathrand "math/rand/v2"
@@ -212,41 +215,91 @@ func timed(took *time.Duration, do func() error) func() error {
 	}
 }
 
-// stall runs do and returns the longest stall of the servers meanwhile. It sends each of them a PING every millisecond, on a
-// connection of its own.
+// stall runs do and returns the longest stall of the servers meanwhile. Another process sends each of them a PING every millisecond.
 func stall(do func() error, servers ...*server) (longest stalls, err error) {
-	stop := make(chan struct{})
-	seen := make([]time.Duration, len(servers))
-	failures := make([]error, len(servers))
-	var group sync.WaitGroup
-	runtime.GC() // now, and not in between
+	pingers := make([]*pinger, len(servers))
 	for i, s := range servers {
 		if err := s.logSlow(); err != nil {
 			return longest, err
 		}
-		conn, err := net.Dial("tcp", s.addr)
-		if err != nil {
+		if pingers[i], err = startPinger(s.addr); err != nil {
 			return longest, err
 		}
-		defer conn.Close()
-		group.Go(func() { seen[i], failures[i] = ping(conn, stop) })
+		defer pingers[i].kill()
 	}
-	time.Sleep(10 * time.Millisecond) // let the pings start
 	err = do()
 	time.Sleep(2 * time.Millisecond)
-	close(stop)
-	group.Wait()
 	for i, s := range servers {
-		command, failure := s.slowest()
-		longest.Seen = max(longest.Seen, seen[i])
+		seen, failure1 := pingers[i].end()
+		command, failure2 := s.slowest()
+		longest.Seen = max(longest.Seen, seen)
 		longest.Command = max(longest.Command, command)
-		for _, failure := range []error{failure, failures[i]} {
-			if err == nil {
-				err = failure
-			}
-		}
+		err = cmp.Or(err, failure1, failure2)
 	}
 	return longest, err
+}
+
+// pingerEnv makes this program a pinger of the server at that address. It is a process of its own: what the benchmark itself does, and its
+// garbage collector, must not delay it.
+const pingerEnv = "BENCH_PINGER"
+
+// pinger sends a PING every millisecond.
+type pinger struct {
+	cmd   *exec.Cmd
+	input io.Closer
+	lines *bufio.Scanner
+}
+
+func startPinger(addr string) (*pinger, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &pinger{cmd: exec.Command(program)}
+	p.cmd.Env, p.cmd.Stderr = append(os.Environ(), pingerEnv+"="+addr), os.Stderr
+	input, err1 := p.cmd.StdinPipe()
+	output, err2 := p.cmd.StdoutPipe()
+	if err := cmp.Or(err1, err2, p.cmd.Start()); err != nil {
+		return nil, err
+	}
+	p.input, p.lines = input, bufio.NewScanner(output)
+	if !p.lines.Scan() {
+		p.kill()
+		return nil, errors.New("the pinger has not begun")
+	}
+	return p, nil
+}
+
+// end returns the longest time until a reply.
+func (p *pinger) end() (longest time.Duration, err error) {
+	_ = p.input.Close()
+	if !p.lines.Scan() {
+		return 0, errors.New("the pinger has failed")
+	}
+	return time.ParseDuration(p.lines.Text())
+}
+
+func (p *pinger) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+// pingForBenchmark is the main function of a pinger, which ends with its input.
+func pingForBenchmark(addr string) error {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	stop := make(chan struct{})
+	fmt.Println("begun")
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		close(stop)
+	}()
+	longest, err := ping(conn, stop)
+	fmt.Println(longest)
+	return err
 }
 
 // logSlow resets SLOWLOG and makes it record commands of 100 µs and more.

@@ -81,15 +81,18 @@ func (b *bench) hugeTools(ctx context.Context, l *shardedlist.ShardedList) ([]hu
 			page = strings.TrimSpace(page)
 			for err == nil {
 				metrics := ""
-				if metrics, err = get(ctx, page+"metrics"); strings.Contains(metrics, `shardedlist_list_length{list="`+name+`"}`) {
+				if metrics, err = get(ctx, page+"/metrics"); strings.Contains(metrics, `shardedlist_list_length{list="`+name+`"}`) {
 					break
 				}
 				err = errors.Join(err, sleep(ctx, 50*time.Millisecond))
 			}
 			return err
 		}},
-		hugeStep{"the page of the list", func() error {
-			_, err := get(ctx, page+"api/list?id="+name)
+		hugeStep{"the page of the list, with its last elements", func() error {
+			_, err := get(ctx, page+"/api/list?name="+name)
+			if err == nil {
+				_, err = get(ctx, page+"/api/elements?start=-50&count=50&name="+name)
+			}
 			return err
 		}},
 	)

@@ -71,6 +71,13 @@ func main() {
 		}
 		return
 	}
+	if addr := os.Getenv(pingerEnv); addr != "" {
+		if err := pingForBenchmark(addr); err != nil {
+			fmt.Fprintln(os.Stderr, "pinger:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	if err := run(ctx, os.Args[1:]); err != nil {
