@@ -424,3 +424,26 @@ func TestRepairOfAListThatIsEmptiedMeanwhile(t *testing.T) {
 		}
 	})
 }
+
+// What a Del has yet to unlink stays deleted, also if the list was begun anew and is repaired.
+func TestRepairBringsNoDeletedElementsBack(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		rdb := server.Client(t)
+		for _, since := range []int{0, 1, 10} {
+			list := damaged(t, rdb, 600)
+			_, err := harness.Bare(harness.OneSlot(list).Delete()).Run(t.Context()) // as if the client had died before it unlinked the shards
+			require.NoError(t, err)
+			if since > 0 {
+				push(t, list, 1000, 1000+since)
+			}
+			info, err := list.Info(t.Context())
+			require.NoError(t, err)
+			require.Positive(t, info.Unswept, "there must be something to bring back")
+			report, err := list.Repair(t.Context(), shardedlist.RepairOptions{Before: true})
+			require.NoError(t, err)
+			assert.Empty(t, report)
+			assert.Equal(t, append([]string{}, words(1000, 1000+since)...), append([]string{}, harness.Content(t, list)...))
+		}
+	})
+}

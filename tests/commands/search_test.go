@@ -16,6 +16,7 @@ import (
 	"github.com/shardedlist/shardedlist"
 	"github.com/shardedlist/shardedlist/internal/history"
 	"github.com/shardedlist/shardedlist/internal/ledger"
+	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/internal/survey"
@@ -247,11 +248,13 @@ func (s *searchScript) checkCopy() {
 	if s.copy == nil {
 		return
 	}
-	ctx, rdb, expires := s.t.Context(), harness.Client(s.copy), ""
+	ctx, expires := s.t.Context(), ""
 	content, err := s.copy.LRange(ctx, 0, -1)
-	for _, key := range rdb.Keys(ctx, harness.Keys(s.copy).Prefix+"#*").Val() {
-		if rdb.TTL(ctx, key).Val() >= 0 {
-			expires = key
+	for node, keys := range harness.KeysByNode(s.t, s.copy) {
+		for _, key := range keys {
+			if _, isShard := oneslot.ShardPrefix(key); isShard && harness.Asking(s.t, node, "ttl", key).Val().(int64) >= 0 {
+				expires = key
+			}
 		}
 	}
 	if s.broken {
@@ -327,7 +330,7 @@ func play(t *testing.T, rdb, searching redis.UniversalClient, b *between, seed u
 // steps.
 func TestSearchesInStepsAmongChanges(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+	redistest.EachAndCluster(t, func(t *testing.T, server *redistest.Server) {
 		b := &between{}
 		rdb, searching := server.Client(t), server.Client(t)
 		searching.AddHook(b)
