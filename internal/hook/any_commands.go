@@ -22,11 +22,8 @@ func (h *Hook) countAtOnce(c *invocation, alone bool) (op session.Operation, ok 
 	if !c.command.counts || len(c.args) == 2 || len(c.args) > maxWords/2 {
 		return op, false
 	}
-	lists, err := h.lists(c)
-	if err != nil || takeSteps(lists, false) {
-		return op, false
-	}
-	if _, maybe := lists[0].Reserved(c.written()); len(maybe) > 0 {
+	lists, maybe, err := h.listsAndReserved(c)
+	if err != nil || len(maybe) > 0 || takeSteps(lists, false) {
 		return op, false
 	}
 	op, err = lists[0].CountKeys(c.args, lists, alone) // the lists of a ring may be on several servers

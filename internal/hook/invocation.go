@@ -96,24 +96,30 @@ func (c *invocation) eachKey(visit func(place)) {
 
 // lists returns the lists of the call's keys.
 func (h *Hook) lists(c *invocation) ([]layout.List, error) {
+	lists, _, err := h.listsAndReserved(c)
+	return lists, err
+}
+
+// listsAndReserved also returns those of the keys that may be a list's own.
+func (h *Hook) listsAndReserved(c *invocation) (lists []layout.List, maybe []string, err error) {
 	if c.command.hint != "" {
-		return nil, c.unsupported(c.command.hint)
+		return nil, nil, c.unsupported(c.command.hint)
 	}
 	if _, cluster := h.client.(*redis.ClusterClient); cluster && c.crossesSlots() {
-		return nil, rediserr.CrossSlot
+		return nil, nil, rediserr.CrossSlot
 	}
 	at := c.listed()
-	lists := make([]layout.List, len(at))
+	lists = make([]layout.List, len(at))
 	for i, at := range at {
-		var err error
 		if lists[i], err = h.list(c.text(at)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	if sure, _ := lists[0].Reserved(c.written()); len(sure) > 0 {
-		return nil, c.unsupported(fmt.Sprintf(reserved, sure[0]))
+	sure, maybe := lists[0].Reserved(c.written())
+	if len(sure) > 0 {
+		return nil, nil, c.unsupported(fmt.Sprintf(reserved, sure[0]))
 	}
-	return lists, nil
+	return lists, maybe, nil
 }
 
 // crossesSlots tells whether the keys of the call are in several slots of a cluster.
