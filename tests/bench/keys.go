@@ -204,9 +204,8 @@ func (r *report) onKeys(rows []keysFigures) {
 	r.section("Commands of many keys", `*First* is the time of a call by plain go-redis, and *second* through the hook; of a list that matches and one that does not, both are through
 the hook, and *first* is for two lists that match. *SCAN* is of half a million lists of one element and as many other keys, to the end.
 
-A command of 100 lists sends 200 names, those of the lists and those of their metas: twice the words to write, to send and to parse, which over
-a network is most of what it costs more. *DEL* looks at the metas and deletes in one script, so the names pass through Lua as well, at 0.3 µs
-each; without the script, other callers would see some of the lists deleted and others not. *SCAN* goes through all keys twice, which shows
+*EXISTS* sends 200 names, those of the lists and those of their metas. *DEL* looks at the metas and deletes in one script, so the names pass
+through Lua; without it, other callers would see some of the lists deleted and others not. *SCAN* goes through all keys twice, which shows
 with a large *COUNT*: a list that becomes long or short meanwhile would be missed otherwise.`)
 	var t *table
 	for i, k := range rows {
