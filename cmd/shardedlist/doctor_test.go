@@ -64,6 +64,7 @@ func TestDoctor(t *testing.T) {
 			before := rdb.Keys(ctx, "*").Val()
 			levels, code = examined(t, server.URL())
 			assert.Equal(t, exitNothing, code)
+			assert.Contains(t, levels[fault], "list lost: 14 shards are there that no meta knows")
 			assert.ElementsMatch(t, before, rdb.Keys(ctx, "*").Val())
 			ls := (<-start(ctx, nil, "--redis", server.URL(), "ls", "--json")).out
 			assert.Contains(t, ls, "no meta knows its shards: 14")
