@@ -315,7 +315,7 @@ func (d *doctor) user(ctx context.Context, rdb redis.UniversalClient, names []st
 	switch {
 	case unknown != nil:
 		d.add(note, "user", "", "what the user may do is not known: %v", unknown)
-	case mayUse < 0:
+	case mayUse < 0 && err != nil:
 		d.add(note, "user", "", "what the user may do is not known: it may use none of the lists looked at")
 	default:
 		d.permissions(ctx, rdb, name)
@@ -352,6 +352,10 @@ func (d *doctor) permissions(ctx context.Context, rdb redis.UniversalClient, nam
 		}
 		if len(refused) > 0 {
 			missing = true
+			if slices.Contains(refused, "+lpush") && slices.Contains(refused, "+rpush") && slices.Contains(refused, "+lpop") && slices.Contains(refused, "+rpop") {
+				d.add(note, "user", "", "the user may read lists, and not change them")
+				continue
+			}
 			d.add(use.level, "user", "redis-cli acl setuser NAME "+strings.Join(refused, " "), "the user lacks what it needs for %s", use.what)
 		}
 	}
@@ -361,7 +365,10 @@ func (d *doctor) permissions(ctx context.Context, rdb redis.UniversalClient, nam
 }
 
 // asksACL replies the numbers of the commands that the user may not call. A command that the server lacks is none.
-const asksACL = `local refused = {}
+const asksACL = `if not redis.acl_check_cmd then
+  return redis.error_reply('ERR the server does not say')
+end
+local refused = {}
 for i = 2, #ARGV do
   local words = {}
   for word in string.gmatch(ARGV[i], '%S+') do
@@ -402,7 +409,7 @@ func (d *doctor) lists(ctx context.Context, rdb redis.UniversalClient) (names []
 		if err != nil {
 			return names, err
 		}
-		if len(names) < 20 {
+		if len(names) < 20 && !script.IsForbidden(row.Err) {
 			names = append(names, row.Name)
 		}
 		name := inShell(row.Name)

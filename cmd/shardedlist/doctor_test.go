@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -108,11 +110,44 @@ func TestDoctor(t *testing.T) {
 			assert.Contains(t, levels[note], "+config|get\n")
 			assert.Contains(t, levels[note], "+ssubscribe '&*:bell' ")
 			assert.NotContains(t, levels[note], "+memory")
+			require.NoError(t, rdb.Do(ctx, "acl", "setuser", "operator", "on", ">secret", "~*", "&*", "+@all", "-lpush", "-rpush", "-lpop", "-rpop", "-set").Err())
+			levels, _ = examined(t, strings.Replace(server.URL(), "redis://", "redis://operator:secret@", 1))
+			assert.Contains(t, levels[note], "the user may read lists, and not change them")
+			assert.NotContains(t, levels[fault], "user: ")
 			require.NoError(t, rdb.Do(ctx, "acl", "setuser", "worker", "resetkeys", "~other").Err())
 			levels, _ = examined(t, strings.Replace(server.URL(), "redis://", "redis://worker:secret@", 1))
 			assert.Contains(t, levels[note], "it may use none of the lists looked at")
 		})
 	}
+}
+
+// Doctor asks for the commands that the page names.
+func TestDoctorAsksForWhatThePageNames(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/servers.md")
+	require.NoError(t, err)
+	named := regexp.MustCompile(`\+([a-z|\\]+)`)
+	rules := func(text string) (all []string) {
+		for _, words := range named.FindAllStringSubmatch(text, -1) {
+			all = append(all, strings.ReplaceAll(words[1], `\`, ""))
+		}
+		return all
+	}
+	var asked []string
+	for _, use := range uses {
+		for _, command := range use.commands {
+			words := strings.Fields(command)
+			if strings.Contains("function config memory", words[0]) {
+				words[0] += "|" + words[1]
+			}
+			asked = append(asked, words[0])
+		}
+	}
+	core := regexp.MustCompile(`(?m)^ {4}ACL SETUSER worker (.*)$`).FindString(string(page))
+	require.Greater(t, len(rules(core)), 30)
+	assert.Subset(t, asked, rules(core))
+	_, section, _ := strings.Cut(string(page), "## Permissions")
+	assert.Subset(t, rules(section), asked)
 }
 
 // On a cluster, doctor looks at all masters, and names slots that move.

@@ -2,12 +2,15 @@ package oneslot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -41,7 +44,7 @@ func (l *List) strays(ctx context.Context, how string) (strays, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := l.sessions.Read(straysScript, l.declared, "", "").Run(ctx); err != nil { // there may be no list of this layout
+	if _, err := l.sessions.Read(straysScript, l.declared, "", "", 0).Run(ctx); err != nil { // there may be no list of this layout
 		return nil, err
 	}
 	shards, err := l.scanShards(ctx, master)
@@ -51,7 +54,8 @@ func (l *List) strays(ctx context.Context, how string) (strays, error) {
 	if err := l.leaveRenamed(ctx, master, shards); err != nil {
 		return nil, err
 	}
-	found, err := l.notKnown(ctx, "", shards)
+	began := time.Now()
+	found, err := l.notKnown(ctx, "", shards, began)
 	if err != nil || len(found) == 0 {
 		return found, err
 	}
@@ -59,24 +63,35 @@ func (l *List) strays(ctx context.Context, how string) (strays, error) {
 	if err := l.leaveRenamed(ctx, master, found); err != nil || how == "" {
 		return found, err
 	}
-	return l.notKnown(ctx, how, found)
+	if err := l.isHome(ctx, master); err != nil { // or the meta of a list that was renamed may be elsewhere
+		return nil, err
+	}
+	return l.notKnown(ctx, how, found, began)
 }
 
-// home returns the server that holds the list. After the slot has moved, a cluster client may not know yet.
+// home returns the server that holds the list. After the slot has moved, a cluster client may not know yet: then it asks all masters.
 func (l *List) home(ctx context.Context) (master redis.Cmdable, err error) {
 	cluster, isCluster := l.Client().(*redis.ClusterClient)
-	err = script.Retry(ctx, func() (err error) {
-		master, err = script.Master(ctx, l.Client(), l.keys.Meta)
-		if err != nil || !isCluster {
-			return err
-		}
-		if err = master.Exists(ctx, l.keys.Meta).Err(); redis.HasErrorPrefix(err, "MOVED ") {
-			cluster.ReloadState(ctx)
-			return err
+	holds := func(ctx context.Context, node redis.Cmdable) bool {
+		err := node.Exists(ctx, l.keys.Meta).Err()
+		return err == nil || script.IsReply(err) && !redis.HasErrorPrefix(err, "MOVED ")
+	}
+	if master, err = script.Master(ctx, l.Client(), l.keys.Meta); err != nil || !isCluster || holds(ctx, master) {
+		return master, err
+	}
+	var found atomic.Pointer[redis.Client]
+	err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		if holds(ctx, node) {
+			found.Store(node)
 		}
 		return nil
 	})
-	return master, err
+	if node := found.Load(); node != nil {
+		return node, nil
+	} else if err == nil {
+		err = errors.New("no node of the cluster says that it has the slot of the list")
+	}
+	return nil, err
 }
 
 // isHome returns an error unless a server has held all keys of the list since home returned it.
@@ -90,12 +105,13 @@ func (l *List) isHome(ctx context.Context, master redis.Cmdable) error {
 	return nil
 }
 
-// notKnown returns those of the shards that meta does not know, and with "unlink" unlinks them.
-func (l *List) notKnown(ctx context.Context, how string, shards strays) (strays, error) {
+// notKnown returns those of the shards that meta does not know, and with "unlink" unlinks them. Not those that expired soon when it began: the
+// shards of one list have one TTL, and all or none of them count.
+func (l *List) notKnown(ctx context.Context, how string, shards strays, began time.Time) (strays, error) {
 	found := strays{}
 	for prefix, ids := range shards {
 		for step := range slices.Chunk(ids, strayStep) {
-			args := []any{how, prefix}
+			args := []any{how, prefix, max(0, CopyLife-time.Since(began)).Milliseconds()}
 			for _, id := range step {
 				args = append(args, id)
 			}

@@ -33,7 +33,7 @@ type Config struct {
 	// Parts is the number of parts of a list that a push makes; 0 makes none. Capacity returns its capacity.
 	Parts    int
 	Capacity func(ctx context.Context) (int64, error)
-	// Plain is what scripts are told of the plain key of that name, see lua/beside.lua, or empty. A plain list there is no part of the list.
+	// Plain is what scripts are told of the plain key of that name, see lua/shared/keys.lua, or empty. A plain list there is no part of the list.
 	Plain string
 	// WithoutDedup and RecordLife are as for a list in one slot.
 	WithoutDedup bool

@@ -45,9 +45,7 @@ func findLost(ctx context.Context, rdb redis.UniversalClient) (map[string]int, e
 			return nil, err
 		}
 		for i, meta := range some {
-			if replies[i].Err() != nil { // the user may not use the list
-				stem := strings.TrimSuffix(meta, "meta")
-				maps.DeleteFunc(keys, func(prefix, _ string) bool { return strings.HasPrefix(prefix, stem) })
+			if replies[i].Err() != nil { // the user may not use the list, whose shards keepLasting removes
 				continue
 			}
 			layout, _ := replies[i].Val()[0].(string)

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -50,7 +49,7 @@ func Rows(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq2[R
 		var waiting []string
 		var since time.Time
 		var failed error
-		known := &names{found: map[string]bool{}, shards: map[string]string{}}
+		known := &names{found: map[string]bool{}, told: map[string]bool{}, shards: map[string]string{}}
 		yield := func(row Row, err error) bool {
 			known.explain(row)
 			return tell(row, err)
@@ -87,15 +86,10 @@ func Rows(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq2[R
 	}
 }
 
-// explain notes that the shards of a row are those of a list.
+// explain notes that a row was yielded, and that its shards are those of a list.
 func (n *names) explain(row Row) {
+	n.told[row.Name] = true
 	delete(n.shards, row.life)
-	if row.Unswept > 0 || script.IsForbidden(row.Err) {
-		maps.DeleteFunc(n.shards, func(_, key string) bool {
-			meta, _ := oneslot.Owner(key)
-			return meta == oneslot.KeysOf(row.Name).Meta
-		})
-	}
 }
 
 // lost yields a row for each list of which there are shards that no meta knows.
@@ -114,7 +108,7 @@ func (n *names) lost(ctx context.Context, rdb redis.UniversalClient, o Options) 
 			keys := oneslot.KeysOf(name)
 			row := Row{Name: name, Slot: keys.Slot(), Node: nodeOf(ctx, rdb, keys.Meta), LookedAgo: -1, At: time.Now()}
 			row.fail(fmt.Errorf("%w: %d", ErrLost, shards))
-			if n.found[name] {
+			if n.told[name] {
 				rows, err := Look(ctx, rdb, []string{name}, o)
 				if err != nil {
 					yield(Row{}, err)
@@ -167,6 +161,7 @@ const timesKey = ":queue:times" // of a queue, see lua/shared/jobs.lua
 // names are what a scan has found.
 type names struct {
 	found  map[string]bool
+	told   map[string]bool   // those of which a row was yielded
 	shards map[string]string // by the prefix of shards' keys of which no row has told: one of the keys
 }
 

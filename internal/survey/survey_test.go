@@ -291,6 +291,7 @@ func TestALostListHasARow(t *testing.T) {
 					require.NoError(t, err)
 				}
 			}
+			require.NoError(t, w.rdb.Set(t.Context(), "{lost}:short.meta", "", time.Minute).Err()) // it was short before
 			for _, match := range []string{"", "*"} {
 				first, second := map[string]survey.Row{}, map[string]survey.Row{}
 				for row, err := range survey.Rows(t.Context(), w.rdb, survey.Options{Match: match}) {

@@ -139,17 +139,32 @@ func (f *feed) survey(ctx context.Context) {
 }
 
 func (f *feed) findAll(ctx context.Context, start time.Time) error {
+	strays := map[string]bool{} // the lists beside which there are some, of which a survey tells at its end
 	for row, err := range survey.Rows(ctx, f.slow, survey.Options{}) {
 		if err != nil {
 			return err
 		}
 		f.mu.Lock()
+		if known := f.lists[row.Name]; row.Strays > 0 {
+			strays[row.Name] = true
+		} else if known != nil {
+			row.Strays = known.row.Strays
+		}
 		f.note(row).pass = start
-		f.found++
+		if !row.Again {
+			f.found++
+		}
 		idle := time.Since(f.viewed) > givenUpAfter
 		f.mu.Unlock()
 		if idle {
 			return errNobodyLooks
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, l := range f.lists {
+		if !strays[name] {
+			l.row.Strays = 0
 		}
 	}
 	return nil
@@ -213,6 +228,9 @@ func (f *feed) note(row survey.Row) *listed {
 	}
 	if row.At.Before(l.row.At) {
 		l.row.Bytes = row.Bytes
+		if row.Again {
+			l.row.Strays = row.Strays
+		}
 		return l
 	}
 	l.row = row

@@ -20,6 +20,7 @@ for i = 1, #ARGV[2] do
     metas[#metas + 1] = ARGV[2 + i] .. ':meta'
   end
 end
+metas[#metas + 1] = PREFIX .. 'never' -- one key that is away is a redirection, and no error
 if redis.pcall('EXISTS', unpack(metas)) ~= 0 then -- or the slot moves, which others deal with
   return false
 end

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -68,6 +69,55 @@ func TestAllReadsALongListInOrder(t *testing.T) {
 				assert.Equal(t, "0", value)
 				break
 			}
+		}
+	})
+}
+
+// widest has the most shards that a transaction has read.
+type widest struct{ shards int }
+
+func (w *widest) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (w *widest) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (w *widest) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		shards := 0
+		for _, cmd := range cmds {
+			if cmd.Name() == "lrange" {
+				shards++
+			}
+		}
+		w.shards = max(w.shards, shards)
+		return next(ctx, cmds)
+	}
+}
+
+// All reads few large elements at once, also behind a small one, and many small ones.
+func TestAllReadsByBytes(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		if server.Kind() == redistest.Embedded {
+			t.Skip("it is slow")
+		}
+		rdb, w := server.Client(t), &widest{}
+		rdb.AddHook(w)
+		for size, want := range map[int][2]int{100 << 10: {2, 5}, 1: {100, 1000}} {
+			w.shards = 0
+			values := make([]any, 200)
+			for i := range values {
+				values[i] = strings.Repeat("x", size)
+			}
+			values[100] = "small"
+			list := harness.NewSharded(t, rdb, 1, values)
+			assert.Equal(t, harness.Words(values), harness.Content(t, list))
+			w.shards = 0
+			var read []string
+			for value, err := range list.All(t.Context()) {
+				require.NoError(t, err)
+				read = append(read, value)
+			}
+			assert.Equal(t, harness.Words(values), read)
+			assert.GreaterOrEqual(t, w.shards, want[0])
+			assert.LessOrEqual(t, w.shards, want[1])
 		}
 	})
 }

@@ -253,7 +253,7 @@ func (o *scanObserver) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 func (o *scanObserver) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if args := cmd.Args(); len(args) > 5 && args[5] == "unlink" {
-			o.shards.Store(max(o.shards.Load(), int64(len(args)-7)))
+			o.shards.Store(max(o.shards.Load(), int64(len(args)-8)))
 		}
 		err := next(ctx, cmd)
 		if cmd.Name() == "scan" {

@@ -12,6 +12,7 @@ import (
 	"github.com/shardedlist/shardedlist/internal/oneslot"
 	"github.com/shardedlist/shardedlist/internal/redistest"
 	"github.com/shardedlist/shardedlist/internal/scan"
+	"github.com/shardedlist/shardedlist/internal/script"
 	"github.com/shardedlist/shardedlist/tests/harness"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -325,5 +326,27 @@ func TestHookRefusesFullDuplex(t *testing.T) {
 			assert.Zero(t, server.Client(t).Exists(ctx, prefix+"c").Val())
 			require.NoError(t, half.Del(ctx, prefix+"c").Err())
 		})
+	}
+}
+
+// A short list that a command names twice is found while its slot moves.
+func TestHookTakesAKeyTwiceWhileItsSlotMoves(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Cluster)
+	rdb, ctx := hookOn(t, server, "{q}*"), t.Context()
+	for command, want := range map[string]int64{"del": 1, "unlink": 1, "exists": 2, "touch": 2} {
+		require.NoError(t, rdb.RPush(ctx, "{q}", "a").Err())
+		home, err := server.SlotOwner(ctx, script.Slot("{q}"))
+		require.NoError(t, err)
+		tried := false
+		require.NoError(t, server.MoveSlot(ctx, script.Slot("{q}"), (home+1)%3, func(moved int) {
+			if moved == 0 {
+				tried = true
+				n, err := rdb.Do(ctx, command, "{q}", "{q}").Int64()
+				assert.NoError(t, err, command)
+				assert.Equal(t, want, n, command)
+			}
+		}))
+		assert.True(t, tried)
 	}
 }
