@@ -20,7 +20,10 @@ var (
 	keysScript   = script.Load("keys")
 )
 
-var errNameOfMeta = errors.New("a script does not know the name of the meta of a list")
+var (
+	errNameOfMeta = errors.New("a script does not know the name of the meta of a list")
+	errNotInPlace = errors.New("some of the lists have lately been long")
+)
 
 // Guard returns the script that carries out a command, unless a list stands where it has a key.
 func (l *List) Guard(g layout.Guard) (script.Call, error) {
@@ -124,11 +127,14 @@ func (l *List) Reserved(keys []string) (sure, maybe []string) {
 	return slices.Compact(sure), slices.Compact(maybe)
 }
 
-// CountKeys carries out a command that counts keys, those of the lists among them, or has nil if each list is to be looked at.
+// CountKeys carries out a command that counts keys, those of the lists among them, or has nil if each list is to be looked at. Then it is not
+// tried again for a second where the first list is the same, and the next such command takes one round trip, too.
 func (l *List) CountKeys(words []any, lists []layout.List, alone bool) (session.Operation, error) {
 	all, err := several(lists)
 	if err != nil {
 		return session.Operation{}, err
+	} else if alone && !all[0].MayBeInPlace() {
+		return session.Operation{}, errNotInPlace
 	}
 	if name := strings.ToLower(value.Text(words[0])); !alone || name == "del" || name == "unlink" {
 		forms, known := metaForms(words[1:], all)
@@ -138,6 +144,12 @@ func (l *List) CountKeys(words []any, lists []layout.List, alone bool) (session.
 		op := l.sessions.Read(keysScript, l.declared, append([]any{words[0], forms}, words[1:]...)...)
 		if name == "exists" || name == "touch" {
 			op.Kind = stats.Read
+		}
+		op.Finish = func(_ context.Context, reply any) (any, error) {
+			if reply == nil {
+				all[0].NotInPlace()
+			}
+			return reply, nil
 		}
 		return op, nil
 	}
@@ -150,7 +162,10 @@ func (l *List) CountKeys(words []any, lists []layout.List, alone bool) (session.
 		replies, err := l.sessions.Runner.Together(ctx, metas, words)
 		if script.LacksCommand(err) {
 			return nil, err
-		} else if err != nil || replies[0] != int64(0) {
+		} else if err != nil {
+			return nil, nil
+		} else if replies[0] != int64(0) {
+			all[0].NotInPlace()
 			return nil, nil
 		}
 		return replies[1], nil

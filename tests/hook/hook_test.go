@@ -267,7 +267,7 @@ func TestHookSendsPipelinesInOneRoundTrip(t *testing.T) {
 func TestHookTakesManyKeysAtOnce(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		ctx, trips := t.Context(), &harness.RoundTrips{}
+		ctx, trips, again := t.Context(), &harness.RoundTrips{}, 0
 		rdb, prefix := hookedClient(t, server)
 		rdb.AddHook(trips)
 		keys := make([]string, 100)
@@ -279,18 +279,23 @@ func TestHookTakesManyKeysAtOnce(t *testing.T) {
 				require.NoError(t, rdb.Set(ctx, keys[i], "text", 0).Err())
 			}
 		}
-		for _, call := range []func() *redis.IntCmd{
+		for i, call := range []func() *redis.IntCmd{
 			func() *redis.IntCmd { return rdb.Exists(ctx, keys...) },
 			func() *redis.IntCmd { return rdb.Touch(ctx, keys...) },
+			func() *redis.IntCmd { return rdb.Exists(ctx, keys...) },
 			func() *redis.IntCmd { return rdb.Del(ctx, keys...) },
 		} {
 			*trips = harness.RoundTrips{}
 			cmd := call()
 			require.NoError(t, cmd.Err())
 			assert.EqualValues(t, 70, cmd.Val(), cmd.Name())
-			assert.LessOrEqual(t, trips.Pipelines, 2, "%s: the keys, if all lists are short, and each list", cmd.Name())
+			if i == 0 || trips.Pipelines > 1 { // or a second has passed
+				assert.LessOrEqual(t, trips.Pipelines, 2, "%s: the keys, if all lists are short, and each list", cmd.Name())
+				again++
+			}
 			assert.LessOrEqual(t, trips.Commands, 50, "for shards of long lists that DEL leaves behind")
 		}
+		assert.Less(t, again, 4, "it is known that some are long")
 		assert.Zero(t, rdb.Exists(ctx, keys...).Val())
 	})
 }
