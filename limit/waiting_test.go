@@ -54,14 +54,13 @@ func TestWhoWaitsSendsNothing(t *testing.T) {
 			require.Eventually(t, func() bool {
 				return rdb.HGet(soon(t), sliding.state(), "next").Val() == "3" && debt(t, rdb, bucket) > time.Hour
 			}, patience, time.Millisecond)
-			before := commands()
-			require.Eventually(t, func() bool { // until nothing was sent since the last look
-				last := before
-				before = commands()
-				return before == last+1
-			}, patience, 20*time.Millisecond)
-			<-time.After(2 * time.Second)
-			assert.Equal(t, before+1, commands(), "commands of callers who wait")
+			silent := false
+			for tries := 0; tries < 3 && !silent; tries++ { // a connection may still introduce itself during the first
+				before := commands()
+				<-time.After(2 * time.Second)
+				silent = commands() == before+1
+			}
+			assert.True(t, silent, "callers who wait send commands")
 			cancel()
 			for range 2 {
 				assert.ErrorIs(t, <-ended, context.Canceled)
