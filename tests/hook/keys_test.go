@@ -335,14 +335,14 @@ func TestHookTakesAKeyTwiceWhileItsSlotMoves(t *testing.T) {
 	server := redistest.Start(t, redistest.Cluster)
 	rdb, ctx := hookOn(t, server, "{q}*"), t.Context()
 	for command, want := range map[string]int64{"del": 1, "unlink": 1, "exists": 2, "touch": 2} {
-		require.NoError(t, rdb.RPush(ctx, "{q}", "a").Err())
-		home, err := server.SlotOwner(ctx, script.Slot("{q}"))
+		require.NoError(t, rdb.RPush(ctx, "{q}a", "a").Err())
+		home, err := server.SlotOwner(ctx, script.Slot("{q}a"))
 		require.NoError(t, err)
 		tried := false
-		require.NoError(t, server.MoveSlot(ctx, script.Slot("{q}"), (home+1)%3, func(moved int) {
+		require.NoError(t, server.MoveSlot(ctx, script.Slot("{q}a"), (home+1)%3, func(moved int) {
 			if moved == 0 {
 				tried = true
-				n, err := rdb.Do(ctx, command, "{q}", "{q}").Int64()
+				n, err := rdb.Do(ctx, command, "{q}a", "{q}a").Int64()
 				assert.NoError(t, err, command)
 				assert.Equal(t, want, n, command)
 			}

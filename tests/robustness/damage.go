@@ -25,19 +25,19 @@ const (
 
 // A damagedList is one whose keys are deleted, and all its elements.
 type damagedList struct {
-	sc     *scenario
-	list   *shardedlist.ShardedList
-	fifo   bool // its meta is never deleted, so what is popped comes in order, too
-	mu     sync.Mutex
-	pushed map[string]bool // acknowledged; false: refused
-	seen   map[string]int  // popped, deleted with their shard, or left at the end
-	latest map[[2]int]int  // by consumer and producer
-	left   int             // elements in the list
-	calls  int64
-	popped int64
-	failed int64 // pushes
-	lost   map[string]int
-	closed bool
+	sc      *scenario
+	list    *shardedlist.ShardedList
+	fifo    bool // its meta is never deleted, so what is popped comes in order, too
+	mu      sync.Mutex
+	pushed  map[string]bool // acknowledged; false: refused
+	seen    map[string]int  // popped, deleted with their shard, or left at the end
+	latest  map[[2]int]int  // by consumer and producer
+	left    int             // elements in the list
+	calls   int64
+	popped  int64
+	failed  int64          // pushes
+	deleted map[string]int // keys and elements, by kind
+	closed  bool
 }
 
 // damage deletes keys of lists that clients use, and mends the lists.
@@ -55,7 +55,7 @@ func (sc *scenario) damage(ctx context.Context) {
 		name := fmt.Sprintf("%s:damage:%d", tag, lap)
 		d := &damagedList{
 			sc: sc, list: sc.openDamaged(rdbs[workers], name), fifo: lap%2 == 1,
-			pushed: map[string]bool{}, seen: map[string]int{}, latest: map[[2]int]int{}, lost: struck,
+			pushed: map[string]bool{}, seen: map[string]int{}, latest: map[[2]int]int{}, deleted: struck,
 		}
 		var clients sync.WaitGroup
 		for i, rdb := range rdbs[:workers] {
@@ -233,7 +233,7 @@ func (d *damagedList) strike(random *rand.Rand, meta bool) (kind string) {
 		d.sc.mu.Unlock()
 		struck = int64(min(1, len(deleted)))
 	}
-	d.lost[kind] += int(struck)
+	d.deleted[kind] += int(struck)
 	d.sc.mu.Lock()
 	d.sc.row.Faults += struck
 	d.sc.mu.Unlock()
